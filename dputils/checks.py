@@ -1,0 +1,123 @@
+"""Refusals of public arguments: a `ValueError` that names the argument and its value.
+
+Public arguments (budgets, bounds, shapes, generators) are refused early and loudly. Private values never are: whether a release
+raises must not depend on the data, so nothing here looks at a record.
+
+An epsilon given as a float is read as the decimal number that prints it: `0.1` means one tenth (`as_fraction`). Ledgers add such
+numbers and exact samplers use them without rounding.
+"""
+import math
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+
+import numpy as np
+
+NEIGHBOURS = ("add-remove", "replace-one")
+
+
+def as_fraction(name, value):
+    """Return `value` (int, Fraction, or float read as the decimal that prints it) as an exact `Fraction`.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not a finite real number.
+    """
+    number(name, value)
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(repr(float(value)))
+
+
+def number(name, value):
+    """Return a finite real number unchanged; refuse bool, NaN, infinities and anything else."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, got {_shown(value)}")
+    if not _finite(value):
+        raise ValueError(f"{name} must be finite, got {_shown(value)}")
+    return value
+
+
+def positive(name, value):
+    """Return a finite number above zero unchanged."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real) or not (_finite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite, got {_shown(value)}")
+    return value
+
+
+def not_negative(name, value):
+    """Return a finite number of at least zero unchanged."""
+    if number(name, value) < 0:
+        raise ValueError(f"{name} must be at least 0, got {_shown(value)}")
+    return value
+
+
+def integer(name, value, low=None):
+    """Return a whole number (an int, not a float that happens to be whole) of at least `low`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise ValueError(f"{name} must be an integer, got {_shown(value)}")
+    if low is not None and value < low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+    return int(value)
+
+
+def epsilon(value, name="epsilon"):
+    """Return an epsilon: positive and finite."""
+    return positive(name, value)
+
+
+def delta(value, name="delta"):
+    """Return a delta: in [0, 1)."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real) or not 0 <= value < 1:
+        raise ValueError(f"{name} must be in [0, 1), got {_shown(value)}")
+    return value
+
+
+def probability(name, value):
+    """Return a probability strictly between 0 and 1."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real) or not 0 < value < 1:
+        raise ValueError(f"{name} must be strictly between 0 and 1, got {_shown(value)}")
+    return value
+
+
+def bounds(lower, upper):
+    """Return public bounds `lower < upper`, both finite, as Python's own numbers: differences of numpy's small integers wrap around."""
+    number("lower", lower), number("upper", upper)
+    if not lower < upper:
+        raise ValueError(f"lower must be less than upper, got lower={_shown(lower)}, upper={_shown(upper)}")
+    return _plain(lower), _plain(upper)
+
+
+def neighbours(value):
+    """Return the neighbour relation, `"add-remove"` or `"replace-one"`."""
+    return one_of("neighbours", value, NEIGHBOURS)
+
+
+def one_of(name, value, allowed):
+    """Return `value` if it is one of the strings `allowed`."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def generator(rng):
+    """Return a source of randomness: a `np.random.Generator`, or `noise.SYSTEM`; an int or None is refused."""
+    if isinstance(rng, np.random.Generator) or getattr(rng, "is_operating_system", False):
+        return rng
+    hint = f"; for a reproducible stream pass np.random.default_rng({rng})" if isinstance(rng, Integral) else ""
+    raise ValueError(f"rng must be a np.random.Generator or dputils.noise.SYSTEM, got {rng!r}{hint}")
+
+
+def _finite(value):
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer or a fraction beyond all floats
+        return False
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _shown(value):
+    return repr(_plain(value))
