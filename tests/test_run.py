@@ -1,0 +1,198 @@
+"""Reruns of one chapter: refusals before any kernel, failures that leave nothing behind, papermill's own way in."""
+import logging
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from dputils import chapter, run
+
+PARAMETERS = """epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
+seed: int = 1  # seed of all random streams, range [0, 4294967295]
+dataset: str = "randhie"  # embedded table, one of randhie, anes96
+detail: bool = False  # whether to draw the fine grid too"""
+BODY = """import sys, time
+rng = chapter.stream(seed, "noise")
+noise = rng.laplace(scale=1 / epsilon, size=100)
+if seed == 3:
+    raise ArithmeticError("a line\\nand another")
+if seed == 4:
+    time.sleep(60)
+mine = sys.executable"""
+CLOSE = "chapter.results(None, mean_error=abs(noise).mean(), counts=[1, 2], python=mine)"
+
+
+def toy(folder, close=CLOSE, parameters=PARAMETERS):
+    """Write a small chapter and return its path."""
+    path = folder / "97-toy.ipynb"
+    cells = [new_code_cell(parameters, id="p", metadata={"tags": ["parameters"]}),
+             new_code_cell("from dputils import chapter\nchapter.open('97-toy', globals())", id="o"),
+             new_code_cell(BODY, id="b"),
+             new_code_cell(close, id="r", metadata={"tags": ["results"]})]
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return toy(tmp_path)
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    """Make a kernel start fail the test."""
+    monkeypatch.setattr(run, "_papermill", lambda *_: pytest.fail("a kernel was about to start"))
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    for name in ("03-laplace-mechanism", "12-mwem", "03-laplace-mechanism.out"):
+        (folder / f"{name}.ipynb").touch()
+    monkeypatch.setattr(chapter, "BOOK", folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["3", "03", 3, "03-laplace-mechanism"])
+def test_find_takes_numbers_and_names(book, name):
+    assert run.find(name) == book / "03-laplace-mechanism.ipynb"
+
+
+@pytest.mark.parametrize("name, message", [
+    ("03-laplace-mechanisn", "unknown chapter '03-laplace-mechanisn': did you mean '03-laplace-mechanism'?"),
+    ("77", "unknown chapter '77': there are 03-laplace-mechanism, 12-mwem"),
+    ("x.ipynb", "there is no notebook 'x.ipynb'")])
+def test_find_refuses(book, name, message):
+    with pytest.raises(ValueError) as refusal:
+        run.find(name)
+    assert str(refusal.value) == message
+
+
+def test_check_tells_what_stands_against_a_run(path):
+    assert run.check(path, {"epsilon": 3, "detail": True}) == []
+    assert run.check(path, {"epsilon": 30, "seeds": 1}) == ["epsilon must be in (0, 20], got 30.0",
+                                                           "unknown parameter 'seeds': did you mean 'seed'?"]
+    assert run.check("no.ipynb", {}) == ["there is no notebook 'no.ipynb'"]
+
+
+def test_a_notebook_without_the_two_cells_is_refused(tmp_path, no_kernel):
+    nbformat.write(new_notebook(), tmp_path / "essay.ipynb")
+    with pytest.raises(ValueError, match="essay.ipynb has no cell tagged 'results', it needs one"):
+        run.execute(tmp_path / "essay.ipynb", {})
+
+
+def test_all_problems_come_in_one_message_before_any_kernel(path, no_kernel, capsys, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    wrong = ["epsilonn=2", "seed=-1", "dataset=adult", "detail=maybe", "epsilon=abc", "epsilon=1", "nothing", "=3"]
+    status = run.main([str(path), *(word for pair in wrong for word in ("-p", pair)), "--timeout", "0"])
+    out, err = capsys.readouterr()
+    assert status == 2 and out == ""
+    assert err.splitlines() == [
+        f"dputils.run: {path} does not run:",
+        "  epsilon is given twice",
+        "  -p nothing must be written name=value",
+        "  -p =3 must be written name=value",
+        "  unknown parameter 'epsilonn': did you mean 'epsilon'?",
+        "  seed must be in [0, 4294967295], got -1",
+        "  dataset must be one of randhie, anes96, got 'adult'",
+        "  detail must be True or False, got 'maybe'",
+        "  epsilon must be a number, got 'abc'",
+        "  --timeout must be at least 1, got 0"]
+    assert [p.name for p in path.parent.iterdir()] == ["97-toy.ipynb"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("seed=1.0", "seed must be an integer, got '1.0'"), ("seed=one", "seed must be an integer, got 'one'"),
+    ("epsilon=nan", "epsilon must be in (0, 20], got nan"), ("epsilon=0", "epsilon must be in (0, 20], got 0.0"),
+    ("detail=1", "detail must be True or False, got '1'"), ("epsilon=", "epsilon must be a number, got ''")])
+def test_texts_of_the_wrong_type_are_refused(path, no_kernel, capsys, text, message):
+    assert run.main([str(path), "-p", text]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out, message", [
+    ("no/such/out.ipynb", "-o names a folder that does not exist: no/such"),
+    ("out.txt", "-o must name an .ipynb file or a folder that exists, got out.txt"),
+    ("97-toy.ipynb", "-o would overwrite the chapter itself")])
+def test_outputs_that_cannot_be_are_refused(path, no_kernel, capsys, monkeypatch, out, message):
+    monkeypatch.chdir(path.parent)
+    assert run.main([str(path), "-o", out]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_refusals_of_the_function(path, no_kernel):
+    with pytest.raises(ValueError, match=r"^epsilon must be in \(0, 20\], got -1.0; unknown parameter 'sede'"):
+        run.execute(path, {"epsilon": -1.0, "sede": 2})
+    with pytest.raises(ValueError, match="timeout must be at least 1, got 0"):
+        run.execute(path, {}, timeout=0)
+
+
+def test_describe_lists_the_parameters_without_a_kernel(path, no_kernel, capsys):
+    assert run.main([str(path), "--describe"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "epsilon: float = 1.0      privacy budget of the chapter, in (0, 20]"
+    assert len(lines) == 4
+
+
+def test_a_run_from_another_folder(path, tmp_path, capsys, monkeypatch):
+    elsewhere = tmp_path / "elsewhere {x}"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert run.main([str(path), "-p", "epsilon=2", "-p", "detail=true"]) == 0
+    out, err = capsys.readouterr()
+    written = elsewhere / "97-toy.out.ipynb"
+    assert err == "" and out.startswith("wrote 97-toy.out.ipynb\n  mean_error = ") and "  counts.1 = 2\n" in out
+    assert list(elsewhere.iterdir()) == [written]
+    record = chapter.read_record(written)
+    assert record["parameters"] == {"epsilon": 2.0, "seed": 1, "dataset": "randhie", "detail": True}
+    assert record["results"]["python"] == sys.executable  # the kernel of this environment
+    notebook = nbformat.read(written, as_version=4)
+    assert notebook.cells[1].source == "# Parameters\nepsilon = 2.0\ndetail = True\n"
+    assert "papermill" not in written.read_text()  # its clock times and paths are gone
+    kept = {key: value for key, value in run.execute(path, {"epsilon": 2.0, "detail": True}, written).items()}
+    assert kept == record and nbformat.read(written, as_version=4) == notebook  # a second run gives the same notebook
+
+
+def test_a_failure_is_one_sentence_and_leaves_nothing(path, capsys):
+    out = path.parent / "out.ipynb"
+    out.write_text("an older result")
+    assert run.main([str(path), "-p", "seed=3", "-o", str(out)]) == 1
+    assert capsys.readouterr().err == "dputils.run: 97-toy failed in cell [4]: ArithmeticError: a line and another\n"
+    assert out.read_text() == "an older result" and len(list(path.parent.iterdir())) == 2
+
+
+def test_a_cell_out_of_time_fails(path, capsys):
+    assert run.main([str(path), "-p", "seed=4", "-o", str(path.parent / "out.ipynb"), "--timeout", "1"]) == 1
+    assert capsys.readouterr().err == "dputils.run: 97-toy failed: a cell took longer than 1 s\n"
+    assert len(list(path.parent.iterdir())) == 1
+
+
+def test_a_run_without_a_record_fails(path, monkeypatch):
+    monkeypatch.setattr(run, "_papermill", lambda path, *_: nbformat.read(path, as_version=4))
+    with pytest.raises(RuntimeError, match="97-toy: the results cell of the notebook holds no record"):
+        run.execute(path, {}, path.parent / "out.ipynb")
+    assert not (path.parent / "out.ipynb").exists()
+
+
+def test_plain_papermill_ends_with_the_same_sentence(path, tmp_path):
+    import papermill
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)
+    with pytest.raises(papermill.PapermillExecutionError) as failure:
+        papermill.execute_notebook(path, tmp_path / "out.ipynb", {"epsilon": -1, "seed": 2.5}, kernel_name="python3",
+                                   language="python", progress_bar=False, execution_timeout=60)
+    sentence = "; ".join(run.check(path, {"epsilon": -1, "seed": 2.5}))
+    assert sentence == "epsilon must be in (0, 20], got -1.0; seed must be an integer, got 2.5"
+    assert str(failure.value).strip().splitlines()[-1] == "ValueError: " + sentence
+    assert failure.value.traceback == ["ValueError: " + sentence]
+
+
+def test_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+    run.write_whole(tmp_path / "a", b"whole")
+    monkeypatch.setattr(run.os, "replace", full)
+    with pytest.raises(OSError, match="no space left"):
+        run.write_whole(tmp_path / "a", b"other")
+    assert (tmp_path / "a").read_bytes() == b"whole" and len(list(tmp_path.iterdir())) == 1
