@@ -1,0 +1,78 @@
+"""The one stored form of a notebook: what depends on the run, the machine or the editor is taken out.
+
+`normalise` changes a notebook in place, `text` is what goes into the file. Normalising twice changes nothing.
+"""
+import hashlib
+import re
+
+import nbformat
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+ID = re.compile(r"c-[0-9a-f]{8}")
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def normalise(nb, stem):
+    """Bring a notebook into its stored form and return it; `stem` is its file name without `.ipynb`."""
+    own = nb.metadata.get("dputils")
+    nb.metadata = nbformat.from_dict({**METADATA, **({"dputils": own} if own else {})})
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    taken = set()
+    for cell in nb.cells:
+        cell.source = cell.source.rstrip("\n")
+        cell.metadata = _cell_metadata(cell.metadata)
+        cell.id = _cell_id(cell, stem, taken)
+        taken.add(cell.id)
+        if cell.cell_type == "code":
+            cell.outputs = _outputs(cell)
+    return nb
+
+
+def text(nb):
+    """Return the text of a notebook file, ending in a newline."""
+    return nbformat.writes(nb).rstrip("\n") + "\n"
+
+
+def _cell_metadata(metadata):
+    kept = {}
+    if metadata.get("tags"):
+        kept["tags"] = list(metadata["tags"])
+    if metadata.get("jupyter", {}).get("source_hidden"):
+        kept["jupyter"] = {"source_hidden": True}
+    return nbformat.from_dict(kept)
+
+
+def _cell_id(cell, stem, taken):
+    """Return the id that was given here before, else one from the source as it is now: insertions renumber nothing."""
+    if ID.fullmatch(cell.get("id", "")) and cell.id not in taken:
+        return cell.id
+    copy = 0
+    while True:
+        seed = f"{stem}|{cell.source}" + (f"|{copy}" if copy else "")
+        name = "c-" + hashlib.sha1(seed.encode()).hexdigest()[:8]
+        if name not in taken:
+            return name
+        copy += 1
+
+
+def _outputs(cell):
+    kept = []
+    for output in cell.outputs:
+        if output.output_type == "stream" and kept and kept[-1].get("name") == output.name:
+            kept[-1].text += output.text
+            continue
+        if output.output_type == "error":
+            # The reader sees what went wrong; frames would show this machine's folders.
+            output.traceback = [f"{output.ename}: {output.evalue}"]
+        if "data" in output:
+            output.data.pop(WIDGET_VIEW, None)
+            output.metadata = nbformat.from_dict({})
+            if not output.data:
+                continue
+        if output.output_type == "execute_result":
+            output.execution_count = cell.execution_count
+        kept.append(output)
+    return kept

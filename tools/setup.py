@@ -1,0 +1,97 @@
+"""Make `.venv` hold what requirements.lock says: `python -m tools.setup [--no-uv]`, called by make.
+
+Only the standard library and pip are needed. `uv` does the same several times faster and is used when it can be had.
+The stamp is written last and holds the folder's name; without a fitting stamp the environment is built anew, so that
+an interrupted set-up or a copied folder never passes for a finished one.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+STAMP = VENV / ".stamp"
+LOCK = ROOT / "requirements.lock"
+
+
+def admitted():
+    """Return the lowest and the first refused minor version of Python 3, as pyproject.toml says."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', text)
+    return int(found[1]), int(found[2])
+
+
+def runs(*command, **options):
+    """Return whether a command exists and succeeds; its output is dropped."""
+    try:
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options).returncode == 0
+    except OSError:
+        return False
+
+
+def create():
+    """Create an empty environment with pip, also where the system's Python comes without `ensurepip`."""
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    if not runs(base, "-m", "venv", "--clear", VENV):
+        subprocess.run([base, "-m", "venv", "--clear", "--without-pip", VENV], check=True)
+        subprocess.run([base, "-m", "pip", "--python", PYTHON, "install", "-qq", "pip"], check=True)
+
+
+def find_uv():
+    """Return a working `uv`: the one on the PATH, the one in the environment, one that pip installs there, or None."""
+    for candidate in filter(None, (shutil.which("uv"), str(BIN / "uv"))):
+        if runs(candidate, "--version"):
+            return candidate
+    runs(PYTHON, "-m", "pip", "install", "-qq", "uv")
+    return str(BIN / "uv") if runs(str(BIN / "uv"), "--version") else None
+
+
+def install(uv):
+    """Install the lock and, editable, this folder: with `uv` if it is given and works, else with pip. Return which."""
+    what = ["--no-deps", "-r", LOCK, "-e", ROOT]
+    if uv:
+        environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
+        command = [uv, "pip", "install", "--quiet", "--python", PYTHON, *what]
+        if subprocess.run(command, env=environment, cwd=ROOT).returncode == 0:
+            return "uv"
+        print("uv did not succeed; trying pip", flush=True)
+    subprocess.run([PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *what], check=True, cwd=ROOT)
+    return "pip"
+
+
+def main(arguments):
+    """Set up, or with `--probe` only say by the exit status whether this interpreter will do."""
+    low, high = admitted()
+    if sys.version_info[0] != 3 or not low <= sys.version_info[1] < high:
+        sys.exit(f"the book needs Python 3.{low} to 3.{high - 1}, this is {sys.version.split()[0]} ({sys.executable})")
+    if "--probe" in arguments:
+        return
+    start = time.monotonic()
+    use_uv = "--no-uv" not in arguments
+    count = len(LOCK.read_text(encoding="utf-8").splitlines())
+    print(f"Setting up .venv: Python {sys.version.split()[0]}, {count} packages, "
+          f"{'some seconds with uv, ' if use_uv else ''}about a minute with pip", flush=True)
+    whole = STAMP.exists() and STAMP.read_text(encoding="utf-8") == str(ROOT) and runs(PYTHON, "-m", "pip", "--version")
+    STAMP.unlink(missing_ok=True)
+    if not whole:
+        create()
+    tool = install(find_uv() if use_uv else None)
+    # Build matplotlib's font cache now: done in a notebook it may print a warning there.
+    subprocess.run([PYTHON, "-c", "import matplotlib.font_manager"], check=True)
+    STAMP.write_text(str(ROOT), encoding="utf-8")
+    print(f"Ready after {time.monotonic() - start:.0f} s ({tool})", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"set-up failed: {' '.join(map(str, error.cmd[:6]))} ... ended with status {error.returncode}")
+    except KeyboardInterrupt:
+        sys.exit("set-up interrupted; the next make starts it again")

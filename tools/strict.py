@@ -1,0 +1,97 @@
+"""What nbval lets pass and only a fresh run can show; a pytest plugin, loaded by `make test` with `-p tools.strict`.
+
+nbval runs each cell and compares text, JSON and errors with the stored outputs, but it skips pictures and never looks
+at the clock. Here, after each cell that nbval accepts:
+
+- the cell was executed when it was stored (nbval runs such a cell and compares nothing);
+- the pictures are as many as the stored ones and show the same. Under the matplotlib of the lock they must agree in the
+  pixels; under another one, which draws letters and lines a little differently, in the averages over a coarse grid;
+- a whole notebook takes its kernel at most 60 seconds of processor time.
+
+`--nbval-lax` switches all of it off. What the stored file alone can show is in `tools.anatomy`.
+"""
+import base64
+import io
+import sys
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+
+from tools import lock
+from tools.anatomy import SECONDS
+
+RMS = 2.0  # of 255, over the whole picture
+FAR, FEW = 64, 4  # no more than this many pixels may be further off than that: a changed digit is more
+GRID, COARSE_RMS = 12, 6.0  # two versions differ by up to 4, another histogram by 40; a moved thin line is not seen
+
+
+def pytest_configure(config):
+    """Tell nbval not to colour its messages where no terminal shows them."""
+    if config.option.color == "auto" and not sys.stdout.isatty():
+        config.option.color = "no"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Add the checks of this module to each cell that nbval has accepted."""
+    result = yield
+    if hasattr(item, "cell_num") and item.config.option.nbval and not item.config.option.nbval_lax:
+        for problem in problems(item):
+            item.raise_cell_error(problem)
+    return result
+
+
+def problems(item):
+    """Yield what is wrong with a cell that nbval has run and accepted."""
+    if item.cell.execution_count is None:
+        yield "This cell was never executed: its stored outputs cannot be checked"
+    stored, fresh = pictures(item.cell.outputs), pictures(item.test_outputs)
+    if len(stored) != len(fresh):
+        yield f"The cell draws {len(fresh)} pictures, {len(stored)} are stored"
+    exact = version("matplotlib") == lock.version_of("matplotlib")
+    for number, pair in enumerate(zip(stored, fresh), 1):
+        if difference := compare(*pair, exact):
+            yield f"Picture {number} of the cell is not the stored one: {difference}"
+    code_cells = sum(cell.cell_type == "code" for cell in item.parent.nb.cells)
+    if item.cell_num == code_cells - 1 and (seconds := kernel_seconds(item.parent.kernel)) > SECONDS:
+        yield f"The notebook took {seconds:.0f} s of processor time, at most {SECONDS} are allowed"
+
+
+def pictures(outputs):
+    """Return the PNG pictures of a cell's outputs as encoded text, in order."""
+    return [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+
+
+def compare(stored, fresh, exact):
+    """Return how two encoded PNG pictures differ by more than is allowed, or an empty string."""
+    if stored.strip() == fresh.strip():
+        return ""
+    a, b = pixels(stored), pixels(fresh)
+    if not exact:
+        difference = np.sqrt(np.mean((coarse(a) - coarse(b)) ** 2))
+        return f"RMS {difference:.1f} on a coarse grid, allowed {COARSE_RMS}" if difference > COARSE_RMS else ""
+    if a.shape != b.shape:
+        return f"{b.shape[1]} x {b.shape[0]} pixels, stored {a.shape[1]} x {a.shape[0]}"
+    rms, far = np.sqrt(np.mean((a - b) ** 2)), int((np.abs(a - b).max(axis=2) > FAR).sum())
+    return f"RMS {rms:.1f} of 255, {far} pixels far off" if rms > RMS or far > FEW else ""
+
+
+def pixels(encoded):
+    """Return an encoded PNG as an array (height, width, 3) of floats on white ground."""
+    from PIL import Image
+    picture = Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGBA")
+    white = Image.new("RGBA", picture.size, "white")
+    return np.asarray(Image.alpha_composite(white, picture).convert("RGB"), dtype=float)
+
+
+def coarse(picture):
+    """Return the averages over a grid of about `GRID` x `GRID` blocks."""
+    rows = np.array_split(picture, GRID, axis=0)
+    return np.array([[block.mean(axis=(0, 1)) for block in np.array_split(row, GRID, axis=1)] for row in rows])
+
+
+def kernel_seconds(kernel):
+    """Return the processor time of a kernel and its finished children."""
+    import psutil
+    return sum(psutil.Process(kernel.km.provisioner.pid).cpu_times()[:4])
