@@ -1,0 +1,123 @@
+"""The formulas against brute force over all neighbouring small tables, for both relations, several sizes and domains."""
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dputils import sensitivity
+
+BOTH = ("add-remove", "replace-one")
+DOMAINS = [(0, 1), (1, 2, 3, 4), (-5, 0, 2), (-3.5, -1.25, -0.5)]
+
+
+def worst(query, domain, n, neighbours):
+    return sensitivity.brute_force(query, sensitivity.neighbour_pairs(domain, n, neighbours))[0]
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_formulas_equal_brute_force(domain, n, neighbours):
+    low, high = min(domain), max(domain)
+    public_n = n if neighbours == "replace-one" else None
+    thresholds = [low + (high - low) * share for share in (0, 0.3, 0.6, 1)][1:]
+    claims = [
+        (sensitivity.of_count(neighbours), lambda table: sum(x >= high for x in table)),
+        (sensitivity.of_sum(low, high, neighbours), sum),
+        (sensitivity.of_mean(low, high, neighbours, public_n), lambda table: np.mean(table) if table else (low + high) / 2),
+    ]
+    for claimed, query in claims:
+        assert worst(query, domain, n, neighbours) == pytest.approx(claimed, rel=1e-12)
+    assert worst(lambda t: [t.count(x) for x in domain], domain, n, neighbours) == sensitivity.of_histogram(neighbours)
+    counts = worst(lambda t: [sum(x >= c for x in t) for c in thresholds], domain, n, neighbours)
+    assert counts == sensitivity.of_counts(3, neighbours)
+
+
+def test_the_mean_of_a_private_number_of_records_needs_its_rule_for_the_empty_table():
+    other_rule = worst(lambda t: np.mean(t) if t else 0.0, (0, 10), 3, "add-remove")
+    assert other_rule == 10 > sensitivity.of_mean(0, 10, "add-remove")
+
+
+def test_brute_force_catches_the_sensitivity_of_the_other_relation():
+    pairs = sensitivity.neighbour_pairs("abc", 2, "replace-one")
+    distance, pair = sensitivity.brute_force(lambda table: [table.count(x) for x in "abc"], pairs)
+    assert distance == 2 > sensitivity.of_histogram("add-remove")
+    gone, come = Counter(pair[0]) - Counter(pair[1]), Counter(pair[1]) - Counter(pair[0])
+    assert gone.total() == come.total() == 1 and gone != come
+
+
+@pytest.mark.parametrize("neighbours", BOTH)
+@pytest.mark.parametrize("size,n", [(1, 2), (2, 3), (3, 3), (4, 2)])
+def test_neighbour_pairs_are_all_of_them_once(size, n, neighbours):
+    domain = "dcba"[:size]  # in no alphabetical order
+    pairs = sensitivity.neighbour_pairs(domain, n, neighbours)
+    found = [frozenset((tuple(sorted(a)), tuple(sorted(b)))) for a, b in pairs]
+    sizes = range(n + 1) if neighbours == "add-remove" else [n]
+    tables = [t for k in sizes for t in itertools.combinations_with_replacement(sorted(domain), k)]
+    gap = {(1, 0), (0, 1)} if neighbours == "add-remove" else {(1, 1)}
+    expected = {frozenset((a, b)) for a, b in itertools.combinations(tables, 2)
+                if ((Counter(a) - Counter(b)).total(), (Counter(b) - Counter(a)).total()) in gap}
+    assert len(found) == len(set(found)) and set(found) == expected
+    for a, b in pairs:
+        assert list(a) == sorted(a, key=domain.index) and len(a) - len(b) == (neighbours == "add-remove")
+
+
+@given(st.integers(-1000, 1000), st.integers(1, 1000), st.integers(0, 500))
+def test_wider_bounds_never_have_less(low, width, more):
+    for neighbours in BOTH:
+        n = 3 if neighbours == "replace-one" else None
+        assert (sensitivity.of_sum(low - more, low + width + more, neighbours)
+                >= sensitivity.of_sum(low, low + width, neighbours) > 0)
+        assert (sensitivity.of_mean(low - more, low + width + more, neighbours, n)
+                >= sensitivity.of_mean(low, low + width, neighbours, n) > 0)
+
+
+@given(st.integers(-100, 100), st.integers(1, 100))
+def test_a_replacement_is_a_removal_and_an_addition(low, width):
+    added = sensitivity.of_sum(low, low + width, "add-remove")
+    replaced = sensitivity.of_sum(low, low + width, "replace-one")
+    assert replaced <= 2 * added and (replaced == 2 * added) == (low == -(low + width))
+
+
+def test_small_numpy_integers_do_not_wrap_around():
+    low, high = np.int8(-100), np.int8(100)
+    assert sensitivity.of_sum(low, high, "replace-one") == 200
+    assert sensitivity.of_sum(np.int8(-128), np.int8(0), "add-remove") == 128
+    assert sensitivity.of_mean(low, high, "add-remove") == 100 and sensitivity.of_mean(low, high, "replace-one", 4) == 50
+
+
+def test_a_query_without_an_answer_has_no_sensitivity():
+    pairs = sensitivity.neighbour_pairs((0, 1), 2, "add-remove")
+    distance, pair = sensitivity.brute_force(lambda t: sum(t) / len(t) if t else math.nan, pairs)
+    assert distance == math.inf and pair[1] == ()
+
+
+def test_answers_of_different_lengths_are_refused():
+    pairs = sensitivity.neighbour_pairs((0, 1), 1, "add-remove")
+    with pytest.raises(ValueError, match=r"query must give answers of one shape, got \(1,\) and \(0,\) on \(\(0,\), \(\)\)"):
+        sensitivity.brute_force(lambda table: list(table), pairs)
+
+
+@pytest.mark.parametrize("call,message", [
+    (lambda: sensitivity.of_count("bounded"), "neighbours must be one of 'add-remove', 'replace-one', got 'bounded'"),
+    (lambda: sensitivity.of_histogram(None), "neighbours must be one of 'add-remove', 'replace-one', got None"),
+    (lambda: sensitivity.of_sum(1, 0, "add-remove"), "lower must be less than upper, got lower=1, upper=0"),
+    (lambda: sensitivity.of_sum(0, 1, "either"), "neighbours must be one of 'add-remove', 'replace-one', got 'either'"),
+    (lambda: sensitivity.of_mean(0, math.inf, "add-remove"), "upper must be finite, got inf"),
+    (lambda: sensitivity.of_mean(0, 1, "replace-one"), "n must be an integer, got None"),
+    (lambda: sensitivity.of_mean(0, 1, "replace-one", 0), "n must be at least 1, got 0"),
+    (lambda: sensitivity.of_mean(0, 1, "add-remove", 3),
+     "n must be left out under add-remove, where the number of records is private, got 3"),
+    (lambda: sensitivity.of_counts(0, "add-remove"), "k must be at least 1, got 0"),
+    (lambda: sensitivity.of_counts(2, "x"), "neighbours must be one of 'add-remove', 'replace-one', got 'x'"),
+    (lambda: sensitivity.neighbour_pairs((0, 1), 0, "add-remove"), "n must be at least 1, got 0"),
+    (lambda: sensitivity.neighbour_pairs((0, 1), 1, "x"), "neighbours must be one of 'add-remove', 'replace-one', got 'x'"),
+])
+def test_refusals(call, message):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value) == message
