@@ -160,9 +160,18 @@ def test_ledger_bar_has_one_segment_per_release_and_the_rest_in_grey():
 def test_ledger_bar_of_nothing_and_of_everything():
     empty = Ledger(1.0, neighbours="add-remove")
     assert segments(plots.ledger_bar(empty)) == [(0, 1, "#e4e4e4")]
-    full = Ledger(1.0, neighbours="add-remove")
-    for i in range(200):  # more than there are colours; in floats 200 times 0.005 is not 1
-        full.spend(f"release {i}", 0.005)
-    bars = segments(plots.ledger_bar(full))
-    assert len(bars) == 200 and "#e4e4e4" not in {bar[2] for bar in bars}
-    np.testing.assert_allclose(bars[-1][0] + bars[-1][1], 1)
+    for releases, cost in ((10, 0.1), (200, 0.005)):  # in floats ten times 0.1 is below 1; 200 are more than there are colours
+        full = Ledger(1.0, neighbours="add-remove")
+        for i in range(releases):
+            full.spend(f"release {i}", cost)
+        bars = segments(plots.ledger_bar(full))
+        assert len(bars) == releases and "#e4e4e4" not in {bar[2] for bar in bars}
+        np.testing.assert_allclose(bars[-1][0] + bars[-1][1], 1)
+
+
+def test_ledger_bar_leaves_out_labels_that_do_not_fit():
+    ledger = Ledger(1.0, neighbours="add-remove")
+    for label, cost in (("regression coefficients", 0.2), ("median", 0.01), ("visits", 0.1)):
+        ledger.spend(label, cost)
+    texts = [text.get_text() for text in plots.ledger_bar(ledger).axes[0].texts]
+    assert texts == ["regression\ncoefficients", "", "visits"]
