@@ -141,6 +141,7 @@ BROKEN = [
     ("within_limits", long, "at most 130"),
     ("within_limits", insert(md(FILLER * 50)), "at most 5000"),
     ("within_limits", insert(code("\n\n".join("x = 1" for _ in range(26)))), "has 26 lines"),
+    ("within_limits", insert(code("y = 1\nx = " + "1" * 97)), "has a code line of 101 characters"),
     ("within_limits", insert(code("\n")), "empty code cell"),
     ("within_limits", insert(code("draw()", outputs=[shown(image__jpeg="A" * 1_000_001)])), "bytes"),
     ("executed", sets("show(9)", execution_count=None), "never executed"),
@@ -236,6 +237,17 @@ def test_kinds_are_excused_from_what_they_cannot_have():
     assert len(anatomy.problems(PATH, nb)) == 1  # a template ends with its results
     nb.metadata.dputils["kind"] = "chapter"
     assert len(anatomy.problems(PATH, nb)) > 8
+
+
+def test_a_line_of_the_allowed_width_passes_and_a_longer_one_in_no_kind_of_notebook():
+    nb = chapter()
+    first(nb, "show(9)").source = "# " + "x" * (anatomy.WIDTH - 2)
+    insert(md("x" * (anatomy.WIDTH + 1)))(nb)
+    assert anatomy.problems(PATH, nb) == []
+    first(nb, "# xx").source += "x"
+    for name in anatomy.KINDS:
+        nb.metadata.dputils["kind"] = name
+        assert any("code line" in sentence for sentence in anatomy.problems(PATH, nb)), name
 
 
 def test_an_announced_error_and_an_allowed_warning_pass():

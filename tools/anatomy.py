@@ -19,6 +19,7 @@ from dputils.chapter import RECORD
 
 KINDS = ("chapter", "essay", "reference", "template")
 CELLS, WORDS, LINES, BYTES, SECONDS = (45, 130), (1800, 5000), 25, 1_000_000, 60
+WIDTH = 100  # characters; JupyterLab cuts longer code lines off at the right
 FIGURES, EXERCISES, ALT = 5, (4, 6), 20
 SECTIONS = ("Against the sources", "What it costs", "Try it", "When not to use it", "Exercises", "What was spent",
             "References")
@@ -103,7 +104,7 @@ def named(path, nb):
 
 
 def within_limits(path, nb):
-    """No more cells, words, lines in a code cell and bytes than a reader can take."""
+    """No more cells, words, lines in a code cell, characters in a code line and bytes than a reader can take."""
     if len(nb.cells) > CELLS[1]:
         yield f"{len(nb.cells)} cells, at most {CELLS[1]} are allowed"
     if words(nb) > WORDS[1]:
@@ -112,6 +113,9 @@ def within_limits(path, nb):
         lines = sum(bool(line.strip()) for line in cell.source.splitlines())
         if lines > LINES:
             yield f"{_place(nb, i)} has {lines} lines, at most {LINES} are allowed"
+        widest = max(map(len, cell.source.splitlines()), default=0)
+        if widest > WIDTH:
+            yield f"{_place(nb, i)} has a code line of {widest} characters, at most {WIDTH} are allowed"
         if not lines:
             yield f"{_place(nb, i)} is an empty code cell"
     size = path.stat().st_size if path.exists() else len(nbformat.writes(nb).encode())
