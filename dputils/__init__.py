@@ -1,6 +1,6 @@
 """dputils: the thin helper module of the book, one file per subject.
 
-Each name is introduced in a chapter; the chapter holds the textbook version of an algorithm and shows that the version here agrees
-with it. A file imports only from those before it: checks, data, noise, accounting, sensitivity, mechanisms, randomized_response,
-audit, sources, parameters, chapter, plots, run, sweep.
+Each name is introduced in a chapter; the chapter holds the textbook version of an algorithm and shows that the
+version here agrees with it. A file imports only from those before it: checks, data, noise, accounting, sensitivity,
+mechanisms, randomized_response, audit, sources, parameters, chapter, plots, run, sweep.
 """

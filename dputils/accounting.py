@@ -1,7 +1,7 @@
 """Costs and the ledger: what has been spent, under one neighbour relation, before anything is drawn.
 
-A ledger adds budgets as exact decimal numbers (0.1 means one tenth), so ten releases at 0.1 fit a budget of 1. Each spend comes
-before its draw: when it does not fit, `BudgetExceeded` is raised and nothing has been drawn.
+A ledger adds budgets as exact decimal numbers (0.1 means one tenth), so ten releases at 0.1 fit a budget of 1. Each
+spend comes before its draw: when it does not fit, `BudgetExceeded` is raised and nothing has been drawn.
 """
 import math
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ class BudgetExceeded(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a ledger: a release, its cost as exact fractions, and the part of a partition it was made on, if any."""
+    """One line of a ledger: a release, its cost as exact fractions, and the part of a partition it was made on, if
+    any."""
 
     label: str
     epsilon: Fraction
@@ -29,9 +30,10 @@ class Ledger:
     """A privacy budget (epsilon, delta) for one table under one neighbour relation.
 
     Privacy
-        By basic composition (Dwork and Roth 2014, Theorem 3.16; adaptive: Appendix B) all releases booked here are together
-        (epsilon, delta)-differentially private for the ledger's neighbours, also when a later release and its cost are chosen after
-        seeing an earlier one (Rogers, Roth, Ullman, Vadhan 2016), as long as each single release has the cost booked for it.
+        By basic composition (Dwork and Roth 2014, Theorem 3.16; adaptive: Appendix B) all releases booked here are
+        together (epsilon, delta)-differentially private for the ledger's neighbours, also when a later release and
+        its cost are chosen after seeing an earlier one (Rogers, Roth, Ullman, Vadhan 2016), as long as each single
+        release has the cost booked for it.
 
     Parameters
     ----------
@@ -55,7 +57,8 @@ class Ledger:
         self._partitions = {}
 
     def spend(self, label, epsilon, delta=0.0):
-        """Book a release that is (epsilon, delta)-differentially private for the ledger's neighbours; call it before drawing.
+        """Book a release that is (epsilon, delta)-differentially private for the ledger's neighbours; call it
+        before drawing.
 
         Raises
         ------
@@ -77,7 +80,8 @@ class Ledger:
         name : str
             Name of the partition in the ledger's table; each name once.
         rule : function
-            From the value of one record to the name of its part; it must not look at the other records or at the row's position.
+            From the value of one record to the name of its part; it must not look at the other records or at the
+            row's position.
         parts : sequence of str
             The names of all parts, public and fixed beforehand.
         """
@@ -98,7 +102,8 @@ class Ledger:
         return self.epsilon - epsilon, self.delta - delta
 
     def costs(self):
-        """List `(label, epsilon)` in the order of booking; a partition appears once, with the cost of all its parts together."""
+        """List `(label, epsilon)` in the order of booking; a partition appears once, with the cost of all its parts
+        together."""
         rows, seen = [], set()
         for entry in self._entries:
             if entry.partition is None:
@@ -126,9 +131,9 @@ class Ledger:
         epsilon, delta = self._total([*self._entries, entry])
         if epsilon > self.epsilon or delta > self.delta:
             spent, left = self.spent, self.remaining
-            more = epsilon - spent[0], delta - spent[1]  # what the entry adds, which on a part can be less or more than its own cost
-            raise BudgetExceeded(f"{entry.label!r} asks for epsilon {float(more[0]):.12g}, delta {float(more[1]):.12g}; left are "
-                                 f"epsilon {float(left[0]):.12g}, delta {float(left[1]):.12g}")
+            more = epsilon - spent[0], delta - spent[1]  # what the entry adds: on a part not just its own cost
+            raise BudgetExceeded(f"{entry.label!r} asks for epsilon {float(more[0]):.12g}, "
+                                 f"delta {float(more[1]):.12g}; left are epsilon {float(left[0]):.12g}, delta {float(left[1]):.12g}")
         self._entries.append(entry)
 
     def _total(self, entries):
@@ -138,11 +143,13 @@ class Ledger:
         return sum((c[0] for c in costs), Fraction(0)), sum((c[1] for c in costs), Fraction(0))
 
     def _parallel(self, entries, name):
-        """Cost of all releases on the parts of one partition, from the costs for adding or removing one record of a part.
+        """Cost of all releases on the parts of one partition, from the costs for adding or removing one record of a
+        part.
 
-        Add-remove: one record lies in one part, so the largest part counts. Replace-one: the record leaves one part and enters another
-        (epsilon_a + epsilon_b), or changes inside a part, which is a removal and an addition there (2 epsilon_a; by group privacy
-        delta grows to (1 + exp(epsilon_a)) delta_a). Twice the largest covers both.
+        Add-remove: one record lies in one part, so the largest part counts. Replace-one: the record leaves one part
+        and enters another (epsilon_a + epsilon_b), or changes inside a part, which is a removal and an addition
+        there (2 epsilon_a; by group privacy delta grows to (1 + exp(epsilon_a)) delta_a). Twice the largest covers
+        both.
         """
         parts = {}
         for e in (e for e in entries if e.partition == name):
@@ -151,7 +158,7 @@ class Ledger:
         epsilon, delta = max(c[0] for c in parts.values()), max(c[1] for c in parts.values())
         if self.neighbours == "add-remove":
             return epsilon, delta
-        # the factor 1 + 1e-12 is far above the rounding of exp, so the booked delta is never below the exact one; 1 is always enough
+        # 1 + 1e-12 is far above the rounding of exp: never below the exact delta; 1 is always enough
         group = max((min(1, d * (1 + Fraction(math.exp(e) * (1 + 1e-12)))) if e < 700 else Fraction(1)
                      for e, d in parts.values() if d), default=Fraction(0))
         return 2 * epsilon, group
@@ -160,8 +167,8 @@ class Ledger:
 class Partition:
     """Disjoint parts of a table, made by `Ledger.partition`; releases on different parts are composed in parallel.
 
-    Each spend is the cost for adding or removing one record of that part, whichever relation the ledger has: a replaced record can
-    leave one part and enter another, which changes both their sizes.
+    Each spend is the cost for adding or removing one record of that part, whichever relation the ledger has: a
+    replaced record can leave one part and enter another, which changes both their sizes.
     """
 
     def __init__(self, ledger, name, rule, parts):
@@ -178,4 +185,5 @@ class Partition:
     def spend(self, part, label, epsilon, delta=0.0):
         """Book a release on one part, before drawing; see `Ledger.spend`."""
         checks.one_of("part", part, self.parts), checks.epsilon(epsilon), checks.delta(delta)
-        self.ledger._book(Entry(label, checks.as_fraction("epsilon", epsilon), checks.as_fraction("delta", delta), self.name, part))
+        cost = checks.as_fraction("epsilon", epsilon), checks.as_fraction("delta", delta)
+        self.ledger._book(Entry(label, *cost, self.name, part))

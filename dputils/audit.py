@@ -1,9 +1,10 @@
 """Attacks on a stated guarantee: the law, exactly, and the code, by its samples.
 
-An audit has two halves. The *law*: what is the smallest epsilon (or delta) of two output laws on neighbouring tables? Exact for finite
-laws, a supremum or a quadrature for densities. The *code*: do a release's samples follow the law it claims (`law_test`), and if no law is
-known, which epsilon is certainly exceeded (`epsilon_lower_bound`)? An audit that finds nothing proves nothing; what it can find is
-stated beside it: `law_test_size` gives the number of samples that makes a twin at a known distance be caught.
+An audit has two halves. The *law*: what is the smallest epsilon (or delta) of two output laws on neighbouring
+tables? Exact for finite laws, a supremum or a quadrature for densities. The *code*: do a release's samples follow
+the law it claims (`law_test`), and if no law is known, which epsilon is certainly exceeded (`epsilon_lower_bound`)?
+An audit that finds nothing proves nothing; what it can find is stated beside it: `law_test_size` gives the number
+of samples that makes a twin at a known distance be caught.
 """
 import math
 from dataclasses import dataclass
@@ -15,16 +16,12 @@ from dputils import checks, noise
 
 ALPHA = 1e-6  # probability of a false alarm of one test, unless said otherwise
 
-# ----------------------------------------------------------------------------------------------------------- the law, finite
-
-
 def finite_epsilon(p, q):
-    """The smallest epsilon for which two laws on a finite set of outputs are epsilon-indistinguishable: max |ln(p/q)|, which is inf if
-    one law can give an output that the other cannot.
+    """The smallest epsilon of two laws on a finite set: max |ln(p/q)|, inf if one can give what the other cannot.
 
     Parameters
     ----------
-    p, q : two dicts or two sequences of probabilities by output; `Fraction`s stay exact, a missing key has probability 0
+    p, q : two dicts or two sequences of probabilities by output; `Fraction`s stay exact, a missing key means 0
     """
     worst = Fraction(1)
     for a, b in _matched(p, q):
@@ -39,14 +36,15 @@ def finite_epsilon(p, q):
 
 def finite_delta(p, q, epsilon):
     """The smallest delta at an epsilon >= 0 for two finite laws: the larger of sum (p - e^epsilon q)_+ both ways."""
-    factor = math.exp(min(checks.not_negative("epsilon", epsilon), 709))  # the largest power of e; a smaller factor errs upwards
+    factor = math.exp(min(checks.not_negative("epsilon", epsilon), 709))  # the largest power of e: errs upwards
     pairs = [(float(a), float(b)) for a, b in _matched(p, q)]
-    return max(math.fsum(max(0.0, a - factor * b) for a, b in pairs), math.fsum(max(0.0, b - factor * a) for a, b in pairs))
+    one, other = pairs, [(b, a) for a, b in pairs]
+    return max(math.fsum(max(0.0, a - factor * b) for a, b in way) for way in (one, other))
 
 
 def mechanism_epsilon(law, pairs):
-    """The smallest epsilon of a mechanism over all `pairs` of neighbours (from `sensitivity.neighbour_pairs`), and the worst pair; `law`
-    maps a table to the dict of its finitely many output probabilities.
+    """The smallest epsilon of a mechanism over all `pairs` of neighbours (from `sensitivity.neighbour_pairs`), and
+    the worst pair; `law` maps a table to the dict of its finitely many output probabilities.
     """
     worst = max(pairs, key=lambda pair: finite_epsilon(law(pair[0]), law(pair[1])))
     return finite_epsilon(law(worst[0]), law(worst[1])), worst
@@ -55,22 +53,24 @@ def mechanism_epsilon(law, pairs):
 def _matched(p, q):
     if isinstance(p, dict) != isinstance(q, dict) or not isinstance(p, dict) and len(p) != len(q):
         raise ValueError(f"p and q must be two dicts or two sequences of one length, got {p!r} and {q!r}")
-    pairs = [(p.get(key, 0), q.get(key, 0)) for key in dict.fromkeys([*p, *q])] if isinstance(p, dict) else list(zip(p, q))
+    keys = dict.fromkeys([*p, *q]) if isinstance(p, dict) else ()
+    pairs = [(p.get(key, 0), q.get(key, 0)) for key in keys] if isinstance(p, dict) else list(zip(p, q))
     for name, value in ((name, value) for pair in pairs for name, value in zip("pq", pair)):
         if not 0 <= value <= 1 + 1e-9:  # also refuses NaN
             raise ValueError(f"{name} must hold probabilities, got {value!r}")
     return pairs
 
 
-# ------------------------------------------------------------------------------------------------------- the law, continuous
+# -------------------------------------------------------------------------------------------- the law, continuous
 
 def density_epsilon(log_p, log_q, points, reach=40.0):
-    """The supremum of |log p(x) - log q(x)| over the line, for two log densities; inf if it grows without bound in a tail.
+    """The supremum of |log p(x) - log q(x)| over the line, for two log densities; inf if it grows in a tail.
 
-    Exact where the log-ratio is monotone between neighbouring `points`, which holds for Laplace and all piecewise linear log densities
-    when `points` contains their kinks. Beyond the points the ratio is followed out to `reach` spans on each side, no further. If it still
-    rises there, what it gained over the last doubling of the distance is compared with the doubling before: inf unless the gain shrank
-    to 3/4 or less (right for a ratio that grows, cautious for one that levels off slowly), else the level it heads for.
+    Exact where the log-ratio is monotone between neighbouring `points`, which holds for Laplace and all piecewise
+    linear log densities when `points` contains their kinks. Beyond the points the ratio is followed out to `reach`
+    spans on each side, no further. If it still rises there, what it gained over the last doubling of the distance
+    is compared with the doubling before: inf unless the gain shrank to 3/4 or less (right for a ratio that grows,
+    cautious for one that levels off slowly), else the level it heads for.
 
     Parameters
     ----------
@@ -109,15 +109,16 @@ def _grid(points):
 
 
 def density_delta(log_p, log_q, epsilon, points):
-    """The hockey-stick divergence at epsilon of two densities by quadrature, the larger of the two directions, to about 1e-10 absolute.
+    """The hockey-stick divergence at epsilon of two densities, the larger of both directions, to about 1e-10.
 
     Parameters
     ----------
     log_p, log_q : log densities
     epsilon : float, at least 0
     points : sequence of float
-        Kinks and a grid that covers the mass; the places where p = e^epsilon q are found between them by bisection and become limits of
-        integration, as do the points themselves, with both tails to infinity. Refused if the same quadrature misses 1e-9 of the mass.
+        Kinks and a grid that covers the mass; the places where p = e^epsilon q are found between them by bisection
+        and become limits of integration, as do the points themselves, with both tails to infinity. Refused if the
+        same quadrature misses 1e-9 of the mass.
     """
     from scipy.integrate import quad
     from scipy.optimize import brentq
@@ -136,7 +137,8 @@ def density_delta(log_p, log_q, epsilon, points):
         mass, delta = (math.fsum(quad(f, lo, hi, epsabs=1e-13, full_output=1)[0] for lo, hi in zip(limits, limits[1:]))
                        for f in (lambda x: math.exp(first(x)), excess))
         if not abs(mass - 1) < 1e-9:
-            raise ValueError(f"points must cover the mass of both densities, the quadrature finds {mass:.10g} in place of 1")
+            raise ValueError(f"points must cover the mass of both densities, the quadrature finds "
+                         f"{mass:.10g} in place of 1")
         return delta
 
     checks.not_negative("epsilon", epsilon)
@@ -144,11 +146,11 @@ def density_delta(log_p, log_q, epsilon, points):
     return max(one_way(log_p, log_q), one_way(log_q, log_p))
 
 
-# ------------------------------------------------------------------------------------------------------------------ the code
+# ------------------------------------------------------------------------------------------------------- the code
 
 @dataclass(frozen=True)
 class LawTest:
-    """Outcome of `law_test`: the largest distance seen, which test saw it, and a bound on its p-value over all tests made."""
+    """Outcome of `law_test`: the largest distance, which test saw it, a bound on its p-value over all tests."""
 
     distance: float
     where: str
@@ -156,17 +158,18 @@ class LawTest:
     samples: int
 
     def passes(self, alpha=ALPHA):
-        """Whether the samples are compatible with the claimed law; a correct release fails with probability at most alpha."""
+        """Whether the samples fit the claimed law; a correct release fails with probability at most alpha."""
         return self.p_value > alpha
 
 
 def law_test(samples, cdf, *, discrete=False, rng=None):
     """Test samples of a release's noise against the law it claims, coordinate by coordinate and for independence.
 
-    Each coordinate's empirical distribution is compared with the claimed one. Then each pair of coordinates of one release, and each
-    coordinate with each of the release before, is tested for reused noise: mapped to uniforms U, V through the claimed law, both U - V and
-    U + V (mod 1) are uniform if the noises are independent; equal or mirrored noise makes one of them constant. With k coordinates these
-    are 3 k^2 comparisons. Values that are not finite, or not whole for a discrete law, fail at once. Reuse from further back is not seen.
+    Each coordinate's empirical distribution is compared with the claimed one. Then each pair of coordinates of one
+    release, and each coordinate with each of the release before, is tested for reused noise: mapped to uniforms U,
+    V through the claimed law, both U - V and U + V (mod 1) are uniform if the noises are independent; equal or
+    mirrored noise makes one of them constant. With k coordinates these are 3 k^2 comparisons. Values that are not
+    finite, or not whole for a discrete law, fail at once. Reuse from further back is not seen.
 
     Parameters
     ----------
@@ -178,8 +181,8 @@ def law_test(samples, cdf, *, discrete=False, rng=None):
     Returns
     -------
     LawTest
-        Its p-value bound holds for every n: each distance D has P(D > t) <= 2 exp(-2 n t^2) (Massart 1990, the tight constant of
-        the Dvoretzky-Kiefer-Wolfowitz inequality), times the number of tests (Bonferroni).
+        Its p-value bound holds for every n: each distance D has P(D > t) <= 2 exp(-2 n t^2) (Massart 1990, the
+        tight constant of the Dvoretzky-Kiefer-Wolfowitz inequality), times the number of tests (Bonferroni).
     """
     x = np.asarray(samples, dtype=float)
     x = x[:, None] if x.ndim == 1 else x
@@ -202,7 +205,8 @@ def law_test(samples, cdf, *, discrete=False, rng=None):
 def _comparisons(u):
     """Yield names and arrays of numbers that are independent and uniform if u, shape (n, k), is.
 
-    So are overlapping pairs: (U_1, U_2 - U_1, U_3 - U_2, ...) modulo 1 is a measure-preserving image of (U_1, U_2, ...); so are sums.
+    So are overlapping pairs: (U_1, U_2 - U_1, U_3 - U_2, ...) modulo 1 is a measure-preserving image of (U_1, U_2,
+    ...); so are sums.
     """
     for j, after in enumerate(u.T):
         yield f"coordinate {j + 1}", after
@@ -218,7 +222,7 @@ def law_test_size(distance, tests=1, alpha=ALPHA, beta=ALPHA):
 
     Parameters
     ----------
-    distance : float in (0, 1], the largest distance of the true from the claimed distribution function (Kolmogorov distance)
+    distance : float in (0, 1], Kolmogorov distance of the true from the claimed law
     tests : int, the comparisons made: 3 k^2 for k coordinates (a scalar: the law, and two with the release before)
     alpha, beta : float, the probability of a false alarm, and of a miss
 
@@ -229,7 +233,8 @@ def law_test_size(distance, tests=1, alpha=ALPHA, beta=ALPHA):
     checks.probability("alpha", alpha), checks.probability("beta", beta), checks.positive("distance", distance)
     if distance > 1:
         raise ValueError(f"distance must be at most 1, got {distance!r}")
-    reach = math.sqrt(math.log(2 * checks.integer("tests", tests, low=1) / alpha) / 2) + math.sqrt(math.log(2 / beta) / 2)
+    checks.integer("tests", tests, low=1)
+    reach = math.sqrt(math.log(2 * tests / alpha) / 2) + math.sqrt(math.log(2 / beta) / 2)
     return math.ceil((reach / distance) ** 2)
 
 
@@ -250,13 +255,14 @@ class LowerBound:
 def epsilon_lower_bound(outputs_p, outputs_q, *, delta=0.0, confidence=1 - ALPHA):
     """Bound a black box's epsilon from below by its outputs on two neighbouring tables, with no knowledge of its law.
 
-    The events are half-lines {output <= t}, {output >= t}, single values {output == v} and {output is NaN}. One event and one direction
-    are chosen on the first half of the outputs; its two probabilities are bounded on the second half by one-sided Clopper-Pearson bounds,
-    each at error (1 - confidence)/2, so that choosing costs nothing.
+    The events are half-lines {output <= t}, {output >= t}, single values {output == v} and {output is NaN}. One
+    event and one direction are chosen on the first half of the outputs; its two probabilities are bounded on the
+    second half by one-sided Clopper-Pearson bounds, each at error (1 - confidence)/2, so that choosing costs
+    nothing.
 
     Parameters
     ----------
-    outputs_p, outputs_q : array of shape (n,), independent outputs on the two tables (for vectors: any fixed function of them)
+    outputs_p, outputs_q : array of shape (n,), independent outputs on the two tables (of vectors a fixed function)
     delta : float, the delta granted, in [0, 1)
     confidence : float, the probability that the bound is right
 
@@ -265,12 +271,14 @@ def epsilon_lower_bound(outputs_p, outputs_q, *, delta=0.0, confidence=1 - ALPHA
     LowerBound : its epsilon is 0 when nothing can be shown.
 
     Source
-        Clopper and Pearson 1934; Ding et al. 2018 and Bichsel et al. 2021 for choosing the event on a part of the samples.
+        Clopper and Pearson 1934; Ding et al. 2018 and Bichsel et al. 2021 for choosing the event on a part of the
+        samples.
     """
     checks.delta(delta), checks.probability("confidence", confidence)
     outputs = [np.asarray(o, dtype=float).ravel() for o in (outputs_p, outputs_q)]
     if min(o.size for o in outputs) < 2:
-        raise ValueError(f"outputs_p and outputs_q must hold at least two outputs each, got {outputs[0].size} and {outputs[1].size}")
+        raise ValueError("outputs_p and outputs_q must hold at least two outputs each, got "
+                         f"{outputs[0].size} and {outputs[1].size}")
     choosing, testing = zip(*(np.array_split(o, 2) for o in outputs))
 
     def bound(holds, first, halves):
@@ -287,7 +295,8 @@ def _events(outputs, most=64):
     ranks = np.searchsorted(counts.cumsum(), np.linspace(0.002, 0.998, most) * counts.sum()) if values.size else []
     cuts = values[np.unique(ranks).astype(int)]
     atoms = values[np.argsort(-counts, kind="stable")][:most] if (counts > 1).any() else []
-    return ([(f"output <= {t:.4g}", lambda x, t=t: x <= t) for t in cuts] + [(f"output >= {t:.4g}", lambda x, t=t: x >= t) for t in cuts]
+    return ([(f"output <= {t:.4g}", lambda x, t=t: x <= t) for t in cuts]
+            + [(f"output >= {t:.4g}", lambda x, t=t: x >= t) for t in cuts]
             + [(f"output == {v:.4g}", lambda x, v=v: x == v) for v in atoms]
             + ([("output is NaN", np.isnan)] if counts.sum() < outputs.size else []))
 

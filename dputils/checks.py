@@ -1,10 +1,10 @@
 """Refusals of public arguments: a `ValueError` that names the argument and its value.
 
-Public arguments (budgets, bounds, shapes, generators) are refused early and loudly. Private values never are: whether a release
-raises must not depend on the data, so nothing here looks at a record.
+Public arguments (budgets, bounds, shapes, generators) are refused early and loudly. Private values never are:
+whether a release raises must not depend on the data, so nothing here looks at a record.
 
-An epsilon given as a float is read as the decimal number that prints it: `0.1` means one tenth (`as_fraction`). Ledgers add such
-numbers and exact samplers use them without rounding.
+An epsilon given as a float is read as the decimal number that prints it: `0.1` means one tenth (`as_fraction`).
+Ledgers add such numbers and exact samplers use them without rounding.
 """
 import math
 from fractions import Fraction
@@ -81,7 +81,8 @@ def probability(name, value):
 
 
 def bounds(lower, upper):
-    """Return public bounds `lower < upper`, both finite, as Python's own numbers: differences of numpy's small integers wrap around."""
+    """Return public bounds `lower < upper`, both finite, as Python's own numbers: differences of numpy's small
+    integers wrap around."""
     number("lower", lower), number("upper", upper)
     if not lower < upper:
         raise ValueError(f"lower must be less than upper, got lower={_shown(lower)}, upper={_shown(upper)}")

@@ -1,10 +1,11 @@
 """The Laplace and the geometric mechanism: scales, laws, errors and releases.
 
-A *scale* turns a sensitivity (`sensitivity.py`) and an epsilon into the size of the noise. A *law* is a density or a distribution
-function. A *release* draws: `laplace_release` is floating point and serves experiments; `geometric_release` and `grid_sum_release` are
-exact and take `noise.SYSTEM` for real releases.
+A *scale* turns a sensitivity (`sensitivity.py`) and an epsilon into the size of the noise. A *law* is a density or
+a distribution function. A *release* draws: `laplace_release` is floating point and serves experiments;
+`geometric_release` and `grid_sum_release` are exact and take `noise.SYSTEM` for real releases.
 
-Letters: f the query, Delta its sensitivity, b or s = Delta/epsilon the scale, a = exp(-1/s) the ratio of the geometric law.
+Letters: f the query, Delta its sensitivity, b or s = Delta/epsilon the scale, a = exp(-1/s) the ratio of the
+geometric law.
 """
 import math
 from fractions import Fraction
@@ -15,7 +16,7 @@ import numpy as np
 from dputils import checks, noise
 from dputils.sensitivity import of_sum
 
-# ------------------------------------------------------------------------------------------------------------------ Laplace
+# ------------------------------------------------------------------------------------------------------- Laplace
 
 
 def laplace_scale(sensitivity, epsilon):
@@ -29,14 +30,16 @@ def laplace_release(value, sensitivity, epsilon, *, rng):
     """Add Laplace noise of scale sensitivity/epsilon to a number or to each coordinate of a vector, in floating point.
 
     Privacy
-        In real arithmetic epsilon-differentially private for the neighbour relation in which `sensitivity` bounds the L1 distance of
-        the values of neighbouring tables. In floating point it is not: the low bits of the output can tell the tables apart (Mironov
-        2012). For experiments only; release integers with `geometric_release` and sums with `grid_sum_release`.
+        In real arithmetic epsilon-differentially private for the neighbour relation in which `sensitivity` bounds
+        the L1 distance of the values of neighbouring tables. In floating point it is not: the low bits of the
+        output can tell the tables apart (Mironov 2012). For experiments only; release integers with
+        `geometric_release` and sums with `grid_sum_release`.
 
     Parameters
     ----------
     value : float or array of any shape
-        The exact answer, finite: no sensitivity bounds the distance to NaN or infinity, which come through the noise unchanged.
+        The exact answer, finite: no sensitivity bounds the distance to NaN or infinity, which come through the
+        noise unchanged.
     sensitivity, epsilon : float
         Both positive; sensitivity in the unit of the value.
     rng : numpy.random.Generator
@@ -95,26 +98,30 @@ def laplace_accuracy(scale, beta, k=1):
     return -float(scale) * math.log(-math.expm1(math.log1p(-beta) / k))
 
 
-# ---------------------------------------------------------------------------------------------------------------- geometric
+# ------------------------------------------------------------------------------------------------------ geometric
 
 
 def geometric_scale(sensitivity, epsilon):
-    """Return the exact scale s = sensitivity/epsilon of the geometric mechanism as a `Fraction`; sensitivity is a whole number."""
+    """Return the exact scale s = sensitivity/epsilon of the geometric mechanism as a `Fraction`; sensitivity is a
+    whole number."""
     checks.integer("sensitivity", sensitivity, low=1), checks.epsilon(epsilon)
     return Fraction(int(sensitivity)) / checks.as_fraction("epsilon", epsilon)
 
 
 def geometric_release(value, sensitivity, epsilon, *, rng):
-    """Add two-sided geometric (discrete Laplace) noise to an integer or to each coordinate of an integer vector, exactly.
+    """Add two-sided geometric (discrete Laplace) noise to an integer or to each coordinate of an integer vector,
+    exactly.
 
     Privacy
-        epsilon-differentially private, with no floating-point caveat, for the neighbour relation in which the whole number
-        `sensitivity` bounds the L1 distance of the values of neighbouring tables. Pass `noise.SYSTEM` for a real release.
+        epsilon-differentially private, with no floating-point caveat, for the neighbour relation in which the whole
+        number `sensitivity` bounds the L1 distance of the values of neighbouring tables. Pass `noise.SYSTEM` for a
+        real release.
 
     Parameters
     ----------
     value : int or integer array of any shape
-        The exact answer, Python integers of any size included; floats are refused: their type is public, rounding a decision apart.
+        The exact answer, Python integers of any size included; floats are refused: their type is public, rounding a
+        decision apart.
     sensitivity : int
         At least 1.
     epsilon : float or Fraction
@@ -124,7 +131,8 @@ def geometric_release(value, sensitivity, epsilon, *, rng):
     Returns
     -------
     int or int64 array
-        Of the shape of `value`. A sum beyond 64 bits wraps around, which is a function of the exact sum and so costs nothing.
+        Of the shape of `value`. A sum beyond 64 bits wraps around, which is a function of the exact sum and so
+        costs nothing.
 
     Error
         Unbiased, variance 2 a/(1 - a)^2 with a = exp(-epsilon/sensitivity).
@@ -158,7 +166,8 @@ def geometric_logpmf(z, scale):
 
 
 def geometric_cdf(z, scale):
-    """Distribution function of the two-sided geometric law at z (any shape; numbers between integers are rounded down)."""
+    """Distribution function of the two-sided geometric law at z (any shape; numbers between integers are rounded
+    down)."""
     s = float(checks.positive("scale", scale))
     z = np.floor(np.asarray(z, dtype=float))
     # P(Z <= z) = a^-z/(1 + a) below zero; from zero on 1 - P(Z >= z + 1) = 1 - a^(z+1)/(1 + a)
@@ -179,20 +188,21 @@ def geometric_tail(t, scale):
 
 
 def geometric_accuracy(scale, beta, k=1):
-    """The smallest integer alpha for which all of k noises stay within alpha with probability at least 1 - beta; scale up to 2^50."""
+    """The smallest integer alpha for which all of k noises stay within alpha with probability at least 1 - beta;
+    scale up to 2^50."""
     checks.probability("beta", beta), checks.integer("k", k, low=1)
     each = -math.expm1(math.log1p(-beta) / k)
     s = float(checks.positive("scale", scale))
     if s > 2**50:
         raise ValueError(f"scale must be at most 2**50, got {scale!r}")
-    # the closed form is rounded, by less than 1e-13 s: start below it and let the tail decide, two or three steps at common scales
+    # the closed form is rounded, by less than 1e-13 s: start below it and let the tail decide, in a few steps
     alpha = max(0, math.floor(-s * math.log(each * (1 + math.exp(-1 / s)) / 2)) - 2 - int(1e-13 * s))
     while geometric_tail(alpha, s) > each:
         alpha += 1
     return alpha
 
 
-# --------------------------------------------------------------------------------------------- sums of real values, exactly
+# ----------------------------------------------------------------------------------- sums of real values, exactly
 
 
 def to_grid(values, lower, upper, grid=1):
@@ -219,7 +229,8 @@ def to_grid(values, lower, upper, grid=1):
 
 
 def _floats(values):
-    """Private values as floats; where numpy refuses one of them, each by itself, so that no record changes how another is read."""
+    """Private values as floats; where numpy refuses one of them, each by itself, so that no record changes how
+    another is read."""
     try:
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -239,7 +250,8 @@ def grid_sum_release(values, lower, upper, grid, neighbours, epsilon, *, rng):
     """Release the sum of clamped values, rounded per record to a public grid, with exact geometric noise.
 
     Privacy
-        epsilon-differentially private for `neighbours`; lower, upper and grid are public, nothing else is assumed known.
+        epsilon-differentially private for `neighbours`; lower, upper and grid are public, nothing else is assumed
+        known.
 
     Parameters
     ----------
@@ -255,8 +267,8 @@ def grid_sum_release(values, lower, upper, grid, neighbours, epsilon, *, rng):
         The noisy sum in the unit of the values, a multiple of grid.
 
     Error
-        Noise: grid times geometric noise of scale max(|lower|, |upper|)/(grid epsilon) under add-remove, (upper - lower)/(grid epsilon)
-        under replace-one. Rounding: at most grid/2 a record. Clamping: what it cuts off.
+        Noise: grid times geometric noise of scale max(|lower|, |upper|)/(grid epsilon) under add-remove, (upper -
+        lower)/(grid epsilon) under replace-one. Rounding: at most grid/2 a record. Clamping: what it cuts off.
     """
     low, high = _grid_bounds(lower, upper, grid)
     steps = to_grid(values, lower, upper, grid)
@@ -266,9 +278,11 @@ def grid_sum_release(values, lower, upper, grid, neighbours, epsilon, *, rng):
 
 def _grid_bounds(lower, upper, grid):
     checks.bounds(lower, upper), checks.positive("grid", grid), checks.positive("grid", float(grid))
-    steps = [checks.as_fraction(name, v) / checks.as_fraction("grid", grid) for name, v in (("lower", lower), ("upper", upper))]
+    step = checks.as_fraction("grid", grid)
+    steps = [checks.as_fraction("lower", lower) / step, checks.as_fraction("upper", upper) / step]
     if any(step.denominator != 1 for step in steps):
         raise ValueError(f"grid must divide lower and upper, got grid={grid!r}, lower={lower!r}, upper={upper!r}")
     if max(map(abs, steps)) > 2**53:
-        raise ValueError(f"grid must cut lower and upper into at most 2**53 steps, got grid={grid!r}, lower={lower!r}, upper={upper!r}")
+        raise ValueError(f"grid must cut lower and upper into at most 2**53 steps, got grid={grid!r}, "
+                         f"lower={lower!r}, upper={upper!r}")
     return int(steps[0]), int(steps[1])

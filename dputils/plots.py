@@ -1,7 +1,8 @@
 """Figures of the book: one style, one way to show a figure, one explorer with sliders.
 
-A figure is stored as a PNG whose bytes depend on the drawing alone, beside a sentence that says what it shows. An explorer holds a
-live picture where a kernel runs and the same still picture everywhere else (a viewer, the site, nbval, papermill).
+A figure is stored as a PNG whose bytes depend on the drawing alone, beside a sentence that says what it shows. An
+explorer holds a live picture where a kernel runs and the same still picture everywhere else (a viewer, the site,
+nbval, papermill).
 """
 import io
 import textwrap
@@ -30,7 +31,8 @@ def style():
 
 
 def figure(columns=1, rows=1, height=3.2, **options):
-    """Return `(figure, axes)` of the book's width and `height` inches, made without pyplot so that nothing is shown twice."""
+    """Return `(figure, axes)` of the book's width and `height` inches, made without pyplot so that nothing is shown
+    twice."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     fig = Figure(figsize=(WIDTH, height))
@@ -39,7 +41,8 @@ def figure(columns=1, rows=1, height=3.2, **options):
 
 
 def png(fig):
-    """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib; its layout is fixed from then on."""
+    """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib; its layout is fixed
+    from then on."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     fig.set_layout_engine("none")  # computed anew from where it ended, a layout would move by a pixel
@@ -59,13 +62,15 @@ def show(fig, alt):
 
 
 def explore(draw, alt, **sliders):
-    """Show `draw(**values) -> Figure` under sliders, and as a still picture at their starting values where no kernel runs.
+    """Show `draw(**values) -> Figure` under sliders, and as a still picture at their starting values where no
+    kernel runs.
 
     Parameters
     ----------
     draw : function
-        Takes one keyword argument per slider and returns a matplotlib figure (`figure()` makes one). Called anew at each move; it
-        should be quick and should draw its noise from a stream made inside, so that a value always gives the same picture.
+        Takes one keyword argument per slider and returns a matplotlib figure (`figure()` makes one). Called anew at
+        each move; it should be quick and should draw its noise from a stream made inside, so that a value always
+        gives the same picture.
     alt : str
         What to see in the still picture.
     **sliders
@@ -81,7 +86,8 @@ def explore(draw, alt, **sliders):
     _checked(alt)
     controls = {name: _slider(widgets, name, spec) for name, spec in sliders.items()}
     picture = png(draw(**{name: control.value for name, control in controls.items()}))
-    image = widgets.Image(value=picture, format="png", layout={"width": f"{WIDTH * DPI:.0f}px", "max_width": "100%", "object_fit": "contain"})
+    size = {"width": f"{WIDTH * DPI:.0f}px", "max_width": "100%", "object_fit": "contain"}
+    image = widgets.Image(value=picture, format="png", layout=size)
 
     def redraw(change):
         image.value = png(draw(**{name: control.value for name, control in controls.items()}))
@@ -89,8 +95,8 @@ def explore(draw, alt, **sliders):
     for control in controls.values():
         control.observe(redraw, names="value")
     box = widgets.VBox([*controls.values(), image])
-    view = {"application/vnd.jupyter.widget-view+json": {"version_major": 2, "version_minor": 0, "model_id": box.model_id}}
-    display({**view, **_bundle(picture, alt)}, raw=True)
+    view = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
+    display({"application/vnd.jupyter.widget-view+json": view, **_bundle(picture, alt)}, raw=True)
 
 
 def ledger_bar(ledger):
@@ -99,14 +105,15 @@ def ledger_bar(ledger):
     Parameters
     ----------
     ledger : dputils.accounting.Ledger
-        Any ledger; parts of a partition are drawn as the one cost they have together. A label that does not fit is left out.
+        Any ledger; parts of a partition are drawn as the one cost they have together. A label that does not fit is
+        left out.
     """
     fig, ax = figure(height=1.5)
     left, total = 0.0, float(ledger.epsilon)
     for (label, cost), colour in zip((row for row in ledger.costs() if row[1]), cycle(COLOURS)):
         ax.barh([0], [float(cost)], left=left, color=colour, edgecolor="white")
-        ax.text(left + float(cost) / 2, 0, _fitted(label, 90 * float(cost) / total), ha="center", va="center", fontsize=8,
-                color="black" if colour in (ORANGE, PURPLE, SKY) else "white")
+        ax.text(left + float(cost) / 2, 0, _fitted(label, 90 * float(cost) / total),
+                ha="center", va="center", fontsize=8, color="black" if colour in (ORANGE, PURPLE, SKY) else "white")
         left += float(cost)
     if ledger.remaining[0] > 0:
         ax.barh([0], [total - left], left=left, color="#e4e4e4", edgecolor="white")
@@ -117,7 +124,8 @@ def ledger_bar(ledger):
 
 
 def _fitted(label, width):
-    """The label in lines of at most `width` characters, at 8 points a 90th of the bar each; nothing if it does not fit."""
+    """The label in lines of at most `width` characters, at 8 points a 90th of the bar each; nothing if it does not
+    fit."""
     lines = textwrap.wrap(label, max(1, int(width)), break_long_words=False)
     return "\n".join(lines) if len(lines) <= 5 and max(map(len, lines), default=0) <= width else ""
 

@@ -1,7 +1,7 @@
 """Randomized response, binary and k-ary: probabilities, exact release, unbiased estimate and its variance.
 
-Each person randomizes their own answer before it leaves their hands; nobody is trusted. Letters: k categories, p the probability of
-reporting the truth, q that of each other category, p/q = e^epsilon.
+Each person randomizes their own answer before it leaves their hands; nobody is trusted. Letters: k categories, p
+the probability of reporting the truth, q that of each other category, p/q = e^epsilon.
 """
 import math
 
@@ -14,7 +14,8 @@ from dputils.mechanisms import to_grid
 def probabilities(epsilon, k=2):
     """Return (p, q): the probability of reporting one's true category, and that of reporting each other one.
 
-    p = e^epsilon/(e^epsilon + k - 1), q = 1/(e^epsilon + k - 1); p/q = e^epsilon exactly, which is the privacy statement.
+    p = e^epsilon/(e^epsilon + k - 1), q = 1/(e^epsilon + k - 1); p/q = e^epsilon exactly, which is the privacy
+    statement.
     """
     checks.epsilon(epsilon), checks.integer("k", k, low=2)
     q = math.exp(-epsilon) / (1 + (k - 1) * math.exp(-epsilon))
@@ -25,7 +26,8 @@ def release(values, k, epsilon, *, rng):
     """Report each person's category 0..k-1 truthfully with probability p, any other with probability q each, exactly.
 
     Privacy
-        Each report is epsilon-differentially private on its own (local model, replace-one on one's own value). Nobody is trusted.
+        Each report is epsilon-differentially private on its own (local model, replace-one on one's own value).
+        Nobody is trusted.
 
     Parameters
     ----------
@@ -41,9 +43,10 @@ def release(values, k, epsilon, *, rng):
     int64 array of shape (n,)
 
     Source
-        Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016 (k-ary). Sampled by rejection: propose a uniform category, keep the true
-        one always and another one with probability exp(-epsilon), so that the ratio of the two is e^epsilon with no rounding. The
-        number of proposals, on average k p <= min(k, e^epsilon) a person, has the same law whatever the truth.
+        Warner 1965 (k = 2); Kairouz, Bonawitz, Ramage 2016 (k-ary). Sampled by rejection: propose a uniform
+        category, keep the true one always and another one with probability exp(-epsilon), so that the ratio of the
+        two is e^epsilon with no rounding. The number of proposals, on average k p <= min(k, e^epsilon) a person,
+        has the same law whatever the truth.
     """
     checks.epsilon(epsilon), checks.integer("k", k, low=2), checks.generator(rng)
     truth = to_grid(values, 0, k - 1)

@@ -1,7 +1,9 @@
-"""Sensitivities: how far one record can move an answer, under a named neighbour relation, and their check by brute force.
+"""Sensitivities: how far one record can move an answer, under a named neighbour relation, and their check by brute
+force.
 
-The formulas are for the global sensitivity: the maximum over *all* neighbouring tables, never over the neighbours of the table at hand.
-`neighbour_pairs` lists all neighbouring tables over a small domain; `brute_force` takes the maximum over them.
+The formulas are for the global sensitivity: the maximum over *all* neighbouring tables, never over the neighbours
+of the table at hand. `neighbour_pairs` lists all neighbouring tables over a small domain; `brute_force` takes the
+maximum over them.
 """
 import itertools
 import math
@@ -37,8 +39,9 @@ def of_mean(lower, upper, neighbours, n=None):
     lower, upper : float
         Public bounds.
     neighbours : {"add-remove", "replace-one"}
-        Under replace-one the number of records is public and must be given as `n`. Under add-remove it is private: the sensitivity is
-        (upper - lower)/2 whatever the size, attained when one record becomes two; an empty table is answered by the midpoint.
+        Under replace-one the number of records is public and must be given as `n`. Under add-remove it is private:
+        the sensitivity is (upper - lower)/2 whatever the size, attained when one record becomes two; an empty table
+        is answered by the midpoint.
     n : int, optional
         Number of records, at least 1; only for replace-one.
 
@@ -56,7 +59,8 @@ def of_mean(lower, upper, neighbours, n=None):
 
 
 def of_histogram(neighbours):
-    """L1 sensitivity of counts over disjoint bins: 1 under add-remove, 2 under replace-one (one bin loses, one gains)."""
+    """L1 sensitivity of counts over disjoint bins: 1 under add-remove, 2 under replace-one (one bin loses, one
+    gains)."""
     return 1 if checks.neighbours(neighbours) == "add-remove" else 2
 
 
@@ -80,8 +84,8 @@ def neighbour_pairs(domain, n, neighbours):
     Returns
     -------
     list of (tuple, tuple)
-        Tables as tuples of records in the order of the domain (a table is a multiset: the order of its rows carries nothing). Each
-        unordered pair once; under add-remove the second table has one record less.
+        Tables as tuples of records in the order of the domain (a table is a multiset: the order of its rows carries
+        nothing). Each unordered pair once; under add-remove the second table has one record less.
     """
     domain = list(domain)
     checks.integer("n", n, low=1), checks.neighbours(neighbours)
@@ -91,7 +95,8 @@ def neighbour_pairs(domain, n, neighbours):
                  for big in itertools.combinations_with_replacement(ranks, size) for i in range(size)}
     else:
         rest = itertools.combinations_with_replacement(ranks, n - 1)
-        pairs = {(tuple(sorted((*others, a))), tuple(sorted((*others, b)))) for others in rest for a in ranks for b in ranks if a < b}
+        pairs = {(tuple(sorted((*others, a))), tuple(sorted((*others, b))))
+                 for others in rest for a in ranks for b in ranks if a < b}
     return [tuple(tuple(domain[r] for r in table) for table in pair) for pair in sorted(pairs)]
 
 
