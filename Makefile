@@ -27,7 +27,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 unexport PYTHONPATH PYTHONHOME PYTHONWARNINGS PYTHONSTARTUP JUPYTER_PATH JUPYTER_CONFIG_PATH MPLBACKEND MATPLOTLIBRC
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab bench lock clean
+.PHONY: help book test site lab bench lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ book: $(STAMP)  ## execute every notebook in place and say what changed; ARGS="0
 test: $(STAMP)  ## all that CI runs: dputils, every cell against its stored output, reruns, set-up
 	@$(PY) -m pytest -p tools.strict $(if $(LAX),--nbval-lax,--nbval) --nbval-current-env --nbval-cell-timeout=120 \
 		-n 2 --dist loadfile -rfEs $(ARGS)
+
+site: $(STAMP)  ## make a website of the book as it is stored, for reading without a network: build/site/index.html
+	@$(PY) -m tools.site $(ARGS)
 
 lab: $(STAMP)  ## open JupyterLab on the notebooks
 	@$(PY) -m jupyterlab --notebook-dir=notebooks $(ARGS)

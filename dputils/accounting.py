@@ -133,7 +133,8 @@ class Ledger:
             spent, left = self.spent, self.remaining
             more = epsilon - spent[0], delta - spent[1]  # what the entry adds: on a part not just its own cost
             raise BudgetExceeded(f"{entry.label!r} asks for epsilon {float(more[0]):.12g}, "
-                                 f"delta {float(more[1]):.12g}; left are epsilon {float(left[0]):.12g}, delta {float(left[1]):.12g}")
+                                 f"delta {float(more[1]):.12g}; left are epsilon {float(left[0]):.12g}, "
+                                 f"delta {float(left[1]):.12g}")
         self._entries.append(entry)
 
     def _total(self, entries):
