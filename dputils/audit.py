@@ -3,8 +3,7 @@
 An audit has two halves. The *law*: what is the smallest epsilon (or delta) of two output laws on neighbouring
 tables? Exact for finite laws, a supremum or a quadrature for densities. The *code*: do a release's samples follow
 the law it claims (`law_test`), and if no law is known, which epsilon is certainly exceeded (`epsilon_lower_bound`)?
-An audit that finds nothing proves nothing; what it can find is stated beside it: `law_test_size` gives the number
-of samples that makes a twin at a known distance be caught.
+An audit that finds nothing proves nothing; `law_test_size` says how many samples catch a twin at a known distance.
 """
 import math
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from dputils import checks, noise
 
 ALPHA = 1e-6  # probability of a false alarm of one test, unless said otherwise
+
 
 def finite_epsilon(p, q):
     """The smallest epsilon of two laws on a finite set: max |ln(p/q)|, inf if one can give what the other cannot.
@@ -43,9 +43,7 @@ def finite_delta(p, q, epsilon):
 
 
 def mechanism_epsilon(law, pairs):
-    """The smallest epsilon of a mechanism over all `pairs` of neighbours (from `sensitivity.neighbour_pairs`), and
-    the worst pair; `law` maps a table to the dict of its finitely many output probabilities.
-    """
+    """The smallest epsilon over `pairs` of neighbours of a `law` (table -> dict of probabilities), and the worst pair."""
     worst = max(pairs, key=lambda pair: finite_epsilon(law(pair[0]), law(pair[1])))
     return finite_epsilon(law(worst[0]), law(worst[1])), worst
 
@@ -60,8 +58,6 @@ def _matched(p, q):
             raise ValueError(f"{name} must hold probabilities, got {value!r}")
     return pairs
 
-
-# -------------------------------------------------------------------------------------------- the law, continuous
 
 def density_epsilon(log_p, log_q, points, reach=40.0):
     """The supremum of |log p(x) - log q(x)| over the line, for two log densities; inf if it grows in a tail.
@@ -146,8 +142,6 @@ def density_delta(log_p, log_q, epsilon, points):
     return max(one_way(log_p, log_q), one_way(log_q, log_p))
 
 
-# ------------------------------------------------------------------------------------------------------- the code
-
 @dataclass(frozen=True)
 class LawTest:
     """Outcome of `law_test`: the largest distance, which test saw it, a bound on its p-value over all tests."""
@@ -205,8 +199,7 @@ def law_test(samples, cdf, *, discrete=False, rng=None):
 def _comparisons(u):
     """Yield names and arrays of numbers that are independent and uniform if u, shape (n, k), is.
 
-    So are overlapping pairs: (U_1, U_2 - U_1, U_3 - U_2, ...) modulo 1 is a measure-preserving image of (U_1, U_2,
-    ...); so are sums.
+    Overlapping pairs are: (U_1, U_2 - U_1, U_3 - U_2, ...) mod 1 is a measure-preserving image; so for sums.
     """
     for j, after in enumerate(u.T):
         yield f"coordinate {j + 1}", after
