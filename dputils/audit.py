@@ -43,7 +43,7 @@ def finite_delta(p, q, epsilon):
 
 
 def mechanism_epsilon(law, pairs):
-    """The smallest epsilon over `pairs` of neighbours of a `law` (table -> dict of probabilities), and the worst pair."""
+    """The smallest epsilon of a `law` (table -> dict of probabilities) over pairs of neighbours, and the worst pair."""
     worst = max(pairs, key=lambda pair: finite_epsilon(law(pair[0]), law(pair[1])))
     return finite_epsilon(law(worst[0]), law(worst[1])), worst
 
@@ -190,9 +190,8 @@ def law_test(samples, cdf, *, discrete=False, rng=None):
     u = u - (u - cdf(x - 1)) * ties if discrete else u
     if not ((u > -1e-9) & (u < 1 + 1e-9)).all():  # also refuses NaN
         raise ValueError(f"cdf must give probabilities, got values from {u.min()} to {u.max()}")
-    results = {name: _distance_from_uniform(values) for name, values in _comparisons(u)}
-    where = max(results, key=lambda name: results[name][0] * math.sqrt(results[name][1]))
-    d, size = results[where]
+    results = [(*_distance_from_uniform(values), name) for name, values in _comparisons(u)]
+    d, size, where = max(results, key=lambda result: result[0] * math.sqrt(result[1]))
     return LawTest(d, where, min(1.0, 2 * 3 * k * k * math.exp(-2 * size * d * d)), n)
 
 
