@@ -178,10 +178,20 @@ class Partition:
         self.ledger, self.name, self.rule, self.parts = ledger, name, rule, parts
 
     def mask(self, values, part):
-        """Return a boolean array that marks the records of `part`; the rule sees one value at a time."""
+        """Return a boolean array that marks the records of `part`.
+
+        The rule sees one value at a time. A value for which it fails, or names no part, is in none of them: whether
+        a release raises must not depend on a private value.
+        """
         import numpy as np
         checks.one_of("part", part, self.parts)
-        return np.fromiter((self.rule(value) == part for value in values), dtype=bool)
+        return np.fromiter((self._part(value) == part for value in values), dtype=bool)
+
+    def _part(self, value):
+        try:
+            return self.rule(value)
+        except Exception:  # the rule is the user's; which value it fails on is private
+            return None
 
     def spend(self, part, label, epsilon, delta=0.0):
         """Book a release on one part, before drawing; see `Ledger.spend`."""

@@ -229,16 +229,19 @@ def to_grid(values, lower, upper, grid=1):
 
 
 def _floats(values):
-    """Private values as floats; where numpy refuses one of them, each by itself, so that no record changes how
-    another is read."""
-    try:
+    """Private values as floats: an array's shape and type are public; all else is read record by record, so that no
+    record changes how another is read."""
+    if np.ndim(values) != 1 if hasattr(values, "dtype") else hasattr(values, "ndim"):  # the latter: a data frame
+        raise ValueError(f"values must have shape (n,), got {np.shape(values)}")
+    if hasattr(values, "dtype") and getattr(values.dtype, "kind", "O") in "iufb":
         return np.asarray(values, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        return np.array([_float(value) for value in values])
+    return np.array([_float(value) for value in values], dtype=float)
 
 
 def _float(value):
     try:
+        if hasattr(value, "__len__") or isinstance(value, (np.datetime64, np.timedelta64)):
+            return math.nan if not isinstance(value, str) else float(value)
         return float(value)
     except (TypeError, ValueError):
         return math.nan

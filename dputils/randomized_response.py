@@ -1,4 +1,4 @@
-"""Randomized response, binary and k-ary: probabilities, exact release, unbiased estimate and its variance.
+"""Randomized response, binary and k-ary: probabilities, exact release, unbiased estimate, its variance and accuracy.
 
 Each person randomizes their own answer before it leaves their hands; nobody is trusted. Letters: k categories, p
 the probability of reporting the truth, q that of each other category, p/q = e^epsilon.
@@ -86,6 +86,19 @@ def variance(frequency, n, k, epsilon):
     checks.integer("n", n, low=1)
     frequency = np.asarray(frequency, dtype=float)
     return (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (n * _gap(epsilon, k) ** 2)
+
+
+def accuracy(n, k, epsilon, beta):
+    """The alpha within which the estimate of one frequency stays with probability at least 1 - beta.
+
+    Returns
+    -------
+    float
+        sqrt(ln(2/beta)/(2 n))/(p - q): the share of reports of one category is a mean of n independent numbers 0 or 1
+        (Hoeffding 1963), so P(|error| > t) <= 2 exp(-2 n (p - q)^2 t^2) whatever the n fixed persons say.
+    """
+    checks.integer("n", n, low=1), checks.integer("k", k, low=2), checks.epsilon(epsilon)
+    return math.sqrt(math.log(2 / checks.probability("beta", beta)) / (2 * n)) / _gap(epsilon, k)
 
 
 def _gap(epsilon, k):

@@ -3,7 +3,8 @@
 A parameter takes values separated by commas; for whole numbers `a:b` is the half-open range, so `seed=0:10` is 0 to 9.
 All values are checked before anything starts. The records come back as one tidy table, DIR/NN-name.csv: a row for each
 run in the order of the grid, failed ones too (columns `status` and `error`). DIR/NN-name.json says what the table was
-made from. Neither file holds clock times or paths: the same sweep gives the same bytes.
+made from. Rows with one seed share their random bits across the other parameters: compare over seeds. Neither file
+holds clock times or paths: the same sweep gives the same bytes.
 
 Exit status: 0 when every run succeeded, 1 when some failed, 2 when the request was refused before anything started.
 """

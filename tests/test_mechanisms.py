@@ -298,3 +298,39 @@ def test_refusals_come_before_any_draw(call, message):
     with pytest.raises(ValueError) as caught:
         call(Untouchable())
     assert str(caught.value) == message
+
+
+def test_no_record_changes_how_another_is_read():
+    for extra in (0, [1, 2], "x", None, np.timedelta64(1, "D"), np.datetime64("2020-01-01"), {}, 3 + 4j, b"7", 10**400, np.array([9])):
+        plain = [5] * 50
+        with_extra = m.to_grid([*plain, extra], 0, 5)
+        assert with_extra[:50].tolist() == [5] * 50 and 0 <= with_extra[50] <= 5
+        odd = [[5]] * 50  # records of a wrong kind are read alone too
+        assert m.to_grid([*odd, extra], 0, 5)[:50].tolist() == m.to_grid(odd, 0, 5).tolist()
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 5), ()])
+def test_values_with_more_than_one_axis_are_refused(shape):
+    with pytest.raises(ValueError, match=r"values must have shape \(n,\), got \("):
+        m.to_grid(np.zeros(shape), 0, 5)
+
+
+def test_a_data_frame_is_refused():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"values must have shape \(n,\), got \(3, 2\)"):
+        m.to_grid(pd.DataFrame(np.ones((3, 2))), 0, 5)
+    assert m.to_grid(pd.Series([1.0, 9.0]), 0, 5).tolist() == [1, 5]
+
+
+@pytest.mark.parametrize("value", [np.arange(3, 10), np.arange(2), 4])
+def test_each_coordinate_of_a_release_as_it_is_called_is_noised(value):
+    # the shape of a real call: one vector or one number a time, never a stack of releases; false alarm 1e-6
+    rng = np.random.default_rng(20)
+    n = audit.law_test_size(0.35, tests=3 * max(1, np.size(value)) ** 2)
+    for release, cdf, discrete in ((m.geometric_release, lambda z: m.geometric_cdf(z, 2), True),
+                                   (m.laplace_release, lambda x: m.laplace_cdf(x, 2.0), False)):
+        residuals = np.array([release(value, 1, 0.5, rng=rng) for _ in range(n)]) - value
+        assert audit.law_test(residuals, cdf, discrete=discrete, rng=rng).passes()
+        bare = residuals.copy().reshape(n, -1)
+        bare[:, -1] = 0  # the twin: the last coordinate comes out exact
+        assert not audit.law_test(bare, cdf, discrete=discrete, rng=rng).passes()

@@ -6,6 +6,9 @@ operating system's bits), each with false-alarm probability 1e-6.
 """
 import io
 import math
+import os
+import subprocess
+import sys
 from bisect import bisect_right
 from fractions import Fraction
 
@@ -298,3 +301,10 @@ def test_refusals_name_the_argument_and_its_value(name, arguments, message):
     with pytest.raises(ValueError) as refusal:
         getattr(noise, name)(*arguments, rng=generator(0))
     assert message in str(refusal.value)
+
+
+def test_system_bits_are_the_operating_systems_and_fresh_in_every_process():
+    assert noise.SYSTEM.bytes is os.urandom
+    program = "from dputils import noise; print(noise.discrete_laplace(10**6, 64, rng=noise.SYSTEM).tolist())"
+    runs = {subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout for _ in range(2)}
+    assert len(runs) == 2  # 64 equal draws of scale 10^6 by chance: far below 1e-300

@@ -78,6 +78,15 @@ def test_a_rerun_with_other_parameters_ends_in_a_record(path, tmp_path, monkeypa
     assert fresh["results"] != stored["results"]
 
 
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("path", CHAPTERS, ids=stem)
+def test_a_rerun_at_the_ends_of_the_ranges_breaks_on_no_check(path, end, tmp_path):
+    values = {p.name: getattr(p, end) for p in chapter.read_parameters(path) if getattr(p, end) is not None}
+    out = tmp_path / "out.ipynb"
+    papermill.execute_notebook(path, out, parameters=values, progress_bar=False, execution_timeout=120)
+    assert chapter.read_record(out)["parameters"].items() >= values.items()
+
+
 @pytest.mark.parametrize(("line", "value"), [
     ("epsilon: float = 1.0  # budget, range (0, 20]", 0.5), ("n: int = 1  # rows, range [1, 9]", 2),
     ("n: int = 9  # rows, range [9, 10]", 10), ("p: float = 0.0  # share, range [0, 1]", 1.0),

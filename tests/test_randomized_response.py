@@ -149,3 +149,16 @@ def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_accuracy_covers_and_is_the_inverse_of_its_tail():
+    n, k, epsilon, beta = 500, 3, 1.0, 0.05
+    alpha = rr.accuracy(n, k, epsilon, beta)
+    p, q = rr.probabilities(epsilon, k)
+    assert 2 * np.exp(-2 * n * ((p - q) * alpha) ** 2) == pytest.approx(beta)
+    rng = np.random.default_rng(5)
+    truth = np.arange(n) % k
+    errors = [rr.estimate(rr.release(truth, k, epsilon, rng=rng), k, epsilon)[0] - np.mean(truth == 0) for _ in range(300)]
+    assert np.mean(np.abs(errors) > alpha) < 0.2  # expected at most 0.05: false alarm below 1e-6 by Hoeffding
+    with pytest.raises(ValueError, match="beta must be strictly between 0 and 1, got 2"):
+        rr.accuracy(n, k, epsilon, 2)
