@@ -43,7 +43,7 @@ def chapter():
               md("## 9.3 Try it"), code("plots.explore(draw)", "explorer", outputs=[picture]),
               md("## When not to use it"), md("## Exercises")]
     for k in range(1, 5):
-        cells += [md(f"### Exercise {k}\n\n{FILLER}"), code("assert True is not False", "solution")]
+        cells += [md(f"### Exercise {k}\n\n{FILLER}"), code("assert 1 + 1 == 2 is not False", "solution")]
     cells += [md("## What was spent"), code("chapter.results(ledger)", "results", outputs=[record]),
               md("## References")]
     nb = v4.new_notebook(cells=cells, metadata={"dputils": {"kind": "chapter"}})
@@ -194,7 +194,7 @@ BROKEN = [
     ("attacked", insert(md("**" + "** **".join(anatomy.STATEMENT) + "**", "privacy-statement")), "tagged audit"),
     ("exercised", replace("### Exercise 4", "### Problem 4"), "3 exercises"),
     ("exercised", replace("### Exercise 3", "### Exercise 5"), "is not 'Exercise 3'"),
-    ("exercised", replace("assert True is", "True is"), "tagged solution that asserts"),
+    ("exercised", replace("assert 1 + 1 == 2 is", "True is"), "tagged solution that asserts"),
     ("exercised", untag("solution"), "tagged solution that asserts"),
 ]
 
