@@ -1,0 +1,508 @@
+"""Laws against enumeration, quadrature and 40 digits; exact audits; releases against their laws; refusals."""
+import itertools
+import math
+import warnings
+from collections import Counter
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+from scipy.stats import binomtest
+
+from dputils import audit, noise, selection as s
+
+SCORES = [10.0, 9, 7, 3, 0]
+LAWS = {"exponential mechanism": s.exponential_law, "permute-and-flip": s.permute_and_flip_law,
+        **{name: lambda q, scale, name=name: s.noisy_max_law(q, scale, name) for name in s.NOISES}}
+RELEASES = {"exponential mechanism": s.exponential_release, "permute-and-flip": s.permute_and_flip_release,
+            **{name: lambda *a, name=name, **k: s.noisy_max_release(*a, noise=name, **k) for name in s.NOISES}}
+HARD = [([1e6, 1e6 - 1, 1e6 - 3, -1e6], 1e-6), ([1e6, 1e6 - 1e-3, 1e6 - 2e-3], 1e3), ([1e6, -1e6], 1e-6),
+        ([1e6, 1e6, -1e6], 1e3), ([-1e6, -1e6 - 0.01], 1e3), ([0.0] * 40, 1.0), ([5.0], 1e3)]
+some_scores = st.lists(st.floats(-50, 50), min_size=1, max_size=7)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+class Counting:
+    """The operating system's bits, counted."""
+
+    is_operating_system = True
+
+    def __init__(self):
+        self.taken = 0
+
+    def bytes(self, n):
+        self.taken += n
+        return noise.SYSTEM.bytes(n)
+
+
+def samples(release, *arguments, n, seed=1, **keywords):
+    generator = rng(seed)
+    return np.array([release(*arguments, rng=generator, **keywords) for _ in range(n)])
+
+
+def fits(indices, law):
+    """The test of a release's indices against a law on 0, ..., m - 1."""
+    edges = np.concatenate([[0.0], np.cumsum(law)])
+    edges[-1] = 1.0
+    cdf = lambda x: edges[np.clip(np.floor(x).astype(int) + 1, 0, len(law))]  # noqa: E731
+    return audit.law_test(indices, cdf, discrete=True, rng=rng(2)).passes()
+
+
+def acceptances(scores, scale):
+    """exp((q - q*)/scale) to 40 digits."""
+    best = max(scores)
+    return [mpmath.exp((mpmath.mpf(q) - mpmath.mpf(best)) / mpmath.mpf(scale)) for q in scores]
+
+
+def by_subsets(p):
+    """Permute-and-flip as a uniform choice from the random set of those accepted."""
+    law = [mpmath.mpf(0)] * len(p)
+    for chosen in itertools.product((False, True), repeat=len(p)):
+        weight = mpmath.fprod(x if yes else 1 - x for x, yes in zip(p, chosen))
+        for i in itertools.compress(range(len(p)), chosen):
+            law[i] += weight / sum(chosen)
+    return law
+
+
+def by_orders(p):
+    """Permute-and-flip as it is written: every order of the visits, each candidate accepted with probability p."""
+    law = [mpmath.mpf(0)] * len(p)
+    for order in itertools.permutations(range(len(p))):
+        reached = mpmath.mpf(1) / math.factorial(len(p))
+        for i in order:
+            law[i] += reached * p[i]
+            reached *= 1 - p[i]
+    return law
+
+
+# ------------------------------------------------------------------------------------------------------------- scale, laws
+
+def test_the_scale_has_a_factor_two_unless_the_scores_are_monotone():
+    assert s.exponential_scale(3, 0.5) == 12 == 2 * s.exponential_scale(3, 0.5, monotone=True)
+    for epsilon in 10.0 ** np.arange(-5, 6):
+        assert s.exponential_scale(1, epsilon) == pytest.approx(2 / epsilon, rel=1e-15)
+
+
+@pytest.mark.parametrize("scores", [SCORES, [0.5, 0.3], [1, 1, 1], [2, 2, 0, -1], [4]])
+@pytest.mark.parametrize("scale", [0.2234, 2.0, 30])
+def test_permute_and_flip_law_is_what_its_orders_and_its_subsets_give(scores, scale):
+    with mpmath.workdps(40):
+        p = acceptances(scores, scale)
+        one, other = by_orders(p), by_subsets(p)
+        assert all(abs(a / b - 1) < 1e-30 for a, b in zip(one, other))
+        np.testing.assert_allclose(s.permute_and_flip_law(scores, scale), [float(x) for x in one], rtol=2e-14)
+
+
+@pytest.mark.parametrize("scores,epsilon", HARD)
+def test_laws_at_the_ends_of_scores_and_epsilon(scores, epsilon):
+    scale = s.exponential_scale(1, epsilon)
+    with mpmath.workdps(40), np.errstate(all="raise", under="ignore"):
+        p = acceptances(scores, scale)
+        softmax = [float(x / mpmath.fsum(p)) for x in p]
+        np.testing.assert_allclose(s.exponential_law(scores, scale), softmax, rtol=1e-12)
+        np.testing.assert_allclose(s.noisy_max_law(scores, scale, "gumbel"), softmax, rtol=1e-12)
+        if len(scores) < 8:
+            flips = [float(x) for x in by_subsets(p)]
+            np.testing.assert_allclose(s.permute_and_flip_law(scores, scale), flips, rtol=1e-12)
+            np.testing.assert_allclose(s.noisy_max_law(scores, scale, "exponential"), flips, rtol=1e-12)
+    for law in LAWS.values():
+        assert law(scores, scale).sum() == pytest.approx(1, abs=1e-13)
+
+
+@settings(max_examples=40)
+@given(some_scores, st.floats(0.05, 100), st.floats(-1000, 1000))
+def test_laws_are_probabilities_that_follow_the_scores(scores, scale, shift):
+    for name, law in LAWS.items():
+        probabilities = law(scores, scale)
+        assert probabilities.sum() == pytest.approx(1, abs=1e-12) and (probabilities >= 0).all(), name
+        order = np.argsort(scores)
+        assert (np.diff(probabilities[order]) >= -1e-12).all(), name
+        np.testing.assert_allclose(law(np.array(scores)[order], scale), probabilities[order], rtol=1e-11, atol=1e-300)
+        np.testing.assert_allclose(law(np.add(scores, shift), scale), probabilities, atol=1e-10)
+    np.testing.assert_allclose(LAWS["gumbel"](scores, scale), LAWS["exponential mechanism"](scores, scale), rtol=1e-10)
+    np.testing.assert_allclose(LAWS["exponential"](scores, scale), LAWS["permute-and-flip"](scores, scale), rtol=1e-10)
+
+
+@pytest.mark.parametrize("scores,scale", [(SCORES, 2.0), ([0, 0, 1], 0.7), ([1.5, -3, 1.4], 5), ([0, -20], 1)])
+def test_the_law_of_the_laplace_maximum_against_an_integral_of_its_own(scores, scale):
+    def density(x):
+        return mpmath.exp(-abs(x)) / 2
+
+    def below(x):
+        return mpmath.exp(x) / 2 if x < 0 else 1 - mpmath.exp(-x) / 2
+
+    q = [score / scale for score in scores]
+    ends = [min(q) - 60, min(q) - 10, *sorted(set(q)), max(q) + 10, max(q) + 60]
+    ends = sorted({*ends, *(np.linspace(min(q), max(q), 9))})
+    exact = [float(mpmath.quad(lambda x: density(x - q[i]) * mpmath.fprod(below(x - v) for v in q[:i] + q[i + 1:]), ends))
+             for i in range(len(q))]
+    np.testing.assert_allclose(s.noisy_max_law(scores, scale), exact, rtol=1e-12)
+
+
+def test_permute_and_flip_law_with_a_panel_of_no_width():
+    for gap in (30, 34.9, 35.5, 36, 36.04, 37, 700):  # sum p is one or two roundings above 1
+        law = s.permute_and_flip_law([0, -gap], 1)
+        assert law[1] == pytest.approx(math.exp(-gap) / 2, rel=1e-12, abs=0) and law[0] == pytest.approx(1, rel=1e-12)
+
+
+def test_two_candidates_and_laplace_noise_have_a_closed_form():
+    for gap in (0.0, 0.3, 2, 40, 300):  # P(difference of two standard Laplace noises > gap) = (2 + gap) exp(-gap)/4
+        assert s.noisy_max_law([gap, 0], 1)[1] == pytest.approx((2 + gap) * math.exp(-gap) / 4, rel=1e-12, abs=0)
+
+
+def test_the_law_of_many_candidates():
+    scores = np.round(rng().normal(size=5000) * 10)
+    p = np.exp((scores - scores.max()) / 2)
+    values, index = np.unique(scores, return_inverse=True)
+    t, w = np.polynomial.legendre.leggauss(500)  # an integral of its own: x = -ln t in place of panels
+    x = 40 * (t + 1) / 2
+    survivors = np.array([np.log1p(-np.exp(-v) * p).sum() for v in x])
+    exact = np.array([p[scores == v][0] * 20 * np.dot(w, np.exp(survivors - x) / (1 - np.exp(-x) * p[scores == v][0]))
+                      for v in values])[index]
+    law = s.permute_and_flip_law(scores, 2.0)
+    assert law.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(law, exact, rtol=1e-10)
+    assert s.permute_and_flip_law(np.zeros(10**5), 1.0) == pytest.approx(np.full(10**5, 1e-5), rel=1e-12)
+    np.testing.assert_allclose(s.noisy_max_law(np.r_[3, np.zeros(9999)], 1.0, "gumbel"),
+                               s.exponential_law(np.r_[3, np.zeros(9999)], 1.0), rtol=1e-11)
+
+
+# --------------------------------------------------------------------------------------------------------------- guarantee
+
+def worst(law, scale, monotone, m=3, top=3):
+    """The exact epsilon over all scores in {0, ..., top}^m and all neighbours one step off in each coordinate."""
+    steps = list(itertools.product((0, 1) if monotone else (-1, 0, 1), repeat=m))
+    known = {}
+
+    def probabilities(q):
+        key = tuple(x - max(q) for x in q)
+        if key not in known:
+            known[key] = law(key, scale)
+        return known[key]
+
+    pairs = ((q, tuple(map(sum, zip(q, step)))) for q in itertools.product(range(top + 1), repeat=m) for step in steps)
+    return max(audit.finite_epsilon(probabilities(a), probabilities(b)) for a, b in pairs)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("epsilon", [0.1, 1, 3])
+@pytest.mark.parametrize("name", ["exponential mechanism", "permute-and-flip", "laplace"])
+def test_exact_audit(name, epsilon, monotone):
+    attained = worst(LAWS[name], s.exponential_scale(1, epsilon, monotone=monotone), monotone)
+    assert attained <= epsilon * (1 + 1e-9)
+    if name == "permute-and-flip":
+        assert attained == pytest.approx(epsilon, rel=1e-9)
+    elif epsilon >= 1:
+        assert attained > 0.9 * epsilon
+
+
+@pytest.mark.parametrize("name", ["exponential mechanism", "permute-and-flip", "laplace"])
+def test_without_the_factor_two_the_audit_finds_up_to_twice_epsilon(name):
+    assert worst(LAWS[name], s.exponential_scale(1, 1.0, monotone=True), monotone=False) > 1.7
+
+
+def test_known_ratios_at_one_score_vector():
+    q = np.array([2, 1, 0])
+    for name, ratio in (("exponential mechanism", 0.8747), ("permute-and-flip", 1.0), ("laplace", 0.9349)):
+        ratios = [audit.finite_epsilon(LAWS[name](q, 2), LAWS[name](q + step, 2))
+                  for step in itertools.product((-1, 0, 1), repeat=3)]
+        assert max(ratios) == pytest.approx(ratio, abs=5e-5)
+
+
+# ------------------------------------------------------------------------------------------------------------------- error
+
+def test_expected_errors_of_one_case():
+    errors = {(name, epsilon): s.expected_error(law(SCORES, s.exponential_scale(1, epsilon)), SCORES)
+              for name, law in LAWS.items() for epsilon in (0.5, 1)}
+    assert errors["exponential mechanism", 1] == pytest.approx(0.8329, abs=5e-5)
+    assert errors["laplace", 1] == pytest.approx(0.7735, abs=5e-5)
+    assert errors["permute-and-flip", 1] == pytest.approx(0.6452, abs=5e-5)
+    assert errors["exponential mechanism", 0.5] == pytest.approx(1.6885, abs=5e-5)
+    assert s.expected_error([0, 1, 0], [math.inf, math.inf, -math.inf]) == 0
+
+
+@given(some_scores, st.floats(0.05, 100))
+def test_permute_and_flip_is_never_worse_and_the_utility_theorem_holds(scores, scale):
+    em, pf = s.exponential_law(scores, scale), s.permute_and_flip_law(scores, scale)
+    assert s.expected_error(pf, scores) <= s.expected_error(em, scores) * (1 + 1e-12) + 1e-12
+    gaps, best = max(scores) - np.array(scores), scores.count(max(scores))
+    for t in gaps[gaps > 0]:
+        bound = s.exponential_tail(t, scale, len(scores), best)
+        assert em[gaps >= t].sum() <= bound + 1e-12 and pf[gaps >= t].sum() <= bound + 1e-12
+        assert bound <= len(scores) / best * math.exp(-t / scale) * (1 + 1e-12)
+
+
+def test_the_tail_is_attained():
+    for t, best in ((0.5, 1), (3, 2), (40, 5)):
+        law = s.exponential_law([t] * best + [0] * 7, 1.5)
+        assert law[best:].sum() == pytest.approx(float(s.exponential_tail(t, 1.5, best + 7, best)), rel=1e-13)
+    np.testing.assert_array_equal(s.exponential_tail([-1, 0, 1], 1, 5, 5), [1, 1, 0])
+
+
+# ---------------------------------------------------------------------------------------------------------------- releases
+
+@pytest.mark.parametrize("name", list(RELEASES))
+@pytest.mark.parametrize("scores,sensitivity,epsilon,monotone", [
+    ([2.0, 1, 0], 1, 1, False), (SCORES, 0.5, 0.4, True), ([1e6, 1e6 - 1e-3, -1e6], 1, 1e3, False),
+    ([1e6, -1e6, 1e6], 1, 1e-6, False)])
+def test_releases_follow_their_laws(name, scores, sensitivity, epsilon, monotone):
+    law = LAWS[name](scores, s.exponential_scale(sensitivity, epsilon, monotone=monotone))
+    got = samples(RELEASES[name], scores, sensitivity, epsilon, monotone=monotone, n=4000)
+    assert fits(got, law)
+    assert type(RELEASES[name](scores, 1, 1, rng=rng())) is int
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2])
+@pytest.mark.parametrize("release", [s.permute_and_flip_release, s.exact_release])
+def test_a_release_of_another_law_is_caught(release, epsilon):
+    def in_order(scores, sensitivity, epsilon, *, rng):  # a twin that does not permute
+        p = np.exp((np.array(scores) - max(scores)) * epsilon / (2 * sensitivity))
+        return int(np.argmax(rng.random(len(p)) < p))
+
+    law, arguments = s.permute_and_flip_law([3, 3, 1, 0], 2 / epsilon), ([3, 3, 1, 0], 1, epsilon)
+    assert fits(samples(release, *arguments, n=4000), law)
+    assert not fits(samples(in_order, *arguments, n=4000), law)
+    assert not fits(samples(release, *arguments, monotone=True, n=4000), law)  # half the noise
+    assert not fits(samples(s.exponential_release, *arguments, n=12_000), law)
+
+
+def test_the_exponential_mechanism_over_several_blocks():
+    scores = np.zeros(3 * s._BLOCK + 100)
+    scores[[5, s._BLOCK, 3 * s._BLOCK + 99]] = 20.0
+    scores[:5] = scores[-50:-2] = -math.inf
+    assert fits(samples(s.exponential_release, scores, 1, 1, n=4000), s.exponential_law(scores, 2.0))
+
+
+def test_exponential_draws_skip_weights_of_zero():
+    class Low(np.random.Generator):
+        def uniform(self, low, high, n):
+            return np.full(n, low)
+
+    assert s.exponential_release([-math.inf, -1e9, 0, -1e9], 1, 1, rng=Low(np.random.PCG64(1))) == 2
+
+
+def test_permute_and_flip_accepts_whom_its_noise_lifts_to_the_best_score(monkeypatch):
+    monkeypatch.setattr(noise, "exponential", lambda scale, n, rng: scale * np.array([0, 0.499, 1.001]))
+    generator = rng()  # the others lie 0.5 and 1 scales below the best
+    assert {s.permute_and_flip_release([2, 1, 0], 1, 1, rng=generator) for _ in range(60)} == {0, 2}
+    assert s.noisy_max_release([2, 1, 0], 1, 1, rng=generator) == 2
+
+
+def test_releases_take_floating_generators_only():
+    for release in (*RELEASES.values(), lambda *a, **k: s.top_k_release(a[0], 1, *a[1:], **k)):
+        with pytest.raises(ValueError, match="rng .* SYSTEM"):
+            release([1, 2], 1, 1, rng=noise.SYSTEM)
+
+
+# ------------------------------------------------------------------------------------------------------------------- top k
+
+def peeling(scores, k, scale):
+    """The law of k rounds of the exponential mechanism without replacement, by enumeration."""
+    law = {}
+    for order in itertools.permutations(range(len(scores)), k):
+        rest, probability = list(range(len(scores))), 1.0
+        for i in order:
+            probability *= s.exponential_law([scores[j] for j in rest], scale)[rest.index(i)]
+            rest.remove(i)
+        law[order] = probability
+    return law
+
+
+def test_one_shot_top_k_has_the_law_of_peeling():
+    q = np.array([1.0, 0.4, 0, -0.5, -2])
+    law = peeling(q, 3, 1.0)
+    assert math.fsum(law.values()) == pytest.approx(1) and len(law) == 60
+    for order in itertools.islice(law, 0, 60, 4):  # P(noisy scores in this order, the rest below) by nested integrals
+        first, second, third = q[list(order)]
+        rest = np.delete(q, order)
+
+        def rise(x, y):
+            f = [math.exp(v - x - math.exp(v - x)) for v in (third, second, first)]
+            return [f[0] * math.exp(-np.exp(rest - x).sum()), f[1] * y[0], f[2] * y[1]]
+
+        integral = solve_ivp(rise, (-6, 40), [0, 0, 0], method="DOP853", rtol=1e-11, atol=1e-14).y[2, -1]
+        assert integral == pytest.approx(law[order], rel=1e-8)
+
+
+def test_top_k_release_follows_the_law_of_peeling_in_its_order():
+    scores, k, epsilon = [4.0, 2, 1, 0, 0], 3, 2.0
+    law = peeling(scores, k, k * s.exponential_scale(1, epsilon))
+    number = {order: i for i, order in enumerate(law)}
+    draws = samples(s.top_k_release, scores, k, 1, epsilon, n=8000)
+    assert draws.shape == (8000, 3)
+    assert fits(np.array([number[tuple(order)] for order in draws.tolist()]), list(law.values()))
+    unordered = np.array([number[tuple(sorted(order))] for order in draws.tolist()])
+    assert not fits(unordered, list(law.values()))
+    full = samples(s.top_k_release, scores, k, 1, epsilon * k, n=8000)  # epsilon a round in place of epsilon/k
+    assert not fits(np.array([number[tuple(order)] for order in full.tolist()]), list(law.values()))
+
+
+def test_top_k_of_all_and_its_error():
+    assert sorted(s.top_k_release([3, 1, 2], 3, 1, 1, rng=rng())) == [0, 1, 2]
+    np.testing.assert_array_equal(s.top_k_release([1e6, -1e6, 0, 2e6], 4, 1, 1e3, rng=rng()), [3, 0, 2, 1])
+    scores, k, beta, epsilon = np.arange(50.0), 5, 0.2, 3.0
+    bound = np.sort(scores)[-k] - k * s.exponential_scale(1, epsilon) * math.log(k * 50 / beta)
+    draws = samples(s.top_k_release, scores, k, 1, epsilon, n=500)
+    assert (scores[draws].min(axis=1) < bound).mean() < beta
+
+
+# ------------------------------------------------------------------------------------------------------------------- exact
+
+@pytest.mark.parametrize("scores,sensitivity,epsilon,monotone", [
+    ([2, 1, 0], 1, 1, False), ([10, 9, 7, 3, 0], 1, 0.5, False), ([10, 9, 7, 3, 0], 3, Fraction(7, 3), True),
+    ([10**6, 10**6 - 1, -10**6], 1, 1e-6, False), ([0, 1, 0, 1], 1, 1e3, False), ([7], 1, 1, False),
+    ([2**40 + 2**37, 2**40, 0, 2**41], 2**38, 0.7, False)])
+def test_exact_release_follows_permute_and_flip(scores, sensitivity, epsilon, monotone):
+    law = s.permute_and_flip_law(scores, s.exponential_scale(sensitivity, float(epsilon), monotone=monotone))
+    assert fits(samples(s.exact_release, scores, sensitivity, epsilon, monotone=monotone, n=2500), law)
+
+
+@pytest.mark.parametrize("theta", [Fraction(1, 1000), Fraction(1, 7), Fraction(1, 2), Fraction(9)])
+def test_flips_succeed_with_exactly_the_stated_probabilities(theta):
+    steps = sorted({0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 40, *(int(x / theta) for x in (0.5, 1, 3, 7.9, 8.1, 9, 11, 16.2))})
+    n = 100_000
+    got = Counter((s._accepted(np.repeat(steps, n), theta, rng(4)) // n).tolist())
+    for i, step in enumerate(steps):
+        assert binomtest(got[i], n, math.exp(-step * theta)).pvalue > audit.ALPHA, step
+
+
+@pytest.mark.parametrize("scores,epsilon", [
+    (np.zeros(5000, int), 1), (np.r_[np.zeros(4999, int), 17], 1), (np.r_[9, np.arange(4999) % 3], 1.5),
+    (np.arange(5000) * 3, 0.1)])
+def test_random_batches_keep_the_law(scores, epsilon):
+    law = s.permute_and_flip_law(scores, s.exponential_scale(1, epsilon))
+    got = samples(s.exact_release, scores, 1, epsilon, n=1500)
+    assert fits(got, law) and fits(-got + 4999, law[::-1])
+
+
+def test_no_candidate_is_visited_twice(monkeypatch):
+    batches, m = [], 50_000
+
+    def only_the_best(gaps, theta, rng):
+        batches.append(gaps)
+        return np.flatnonzero(gaps == 0)
+
+    monkeypatch.setattr(s, "_accepted", only_the_best)
+    for seed in range(5):
+        batches.clear()
+        assert s.exact_release(-np.arange(m), 1, 1, rng=rng(seed)) == 0
+        visited = np.concatenate(batches)
+        assert np.unique(visited).size == visited.size <= m and batches[0].size <= 256
+        if len(batches) == 3:
+            assert visited.size == m and 3000 < batches[1].size <= 4096
+    assert len(batches) == 3  # as in nine of ten runs
+
+
+@pytest.mark.parametrize("scores,sensitivity,epsilon", [
+    (rng().integers(0, 2**53, 10**5), 1, 1), (np.zeros(10**5, int), 1, 1), (np.r_[2**63 - 1, np.full(10**5, -2**63)], 1, 1),
+    (rng().integers(0, 2**30, 10**5), 2**30, 1.0), (np.r_[24, np.zeros(10**5, int)], 1, 1.0),
+    (np.r_[24 * 2**30, rng().integers(0, 2**30, 10**5)], 2**30, 1.0), (rng().integers(0, 1000, 10**5), 1, 1e-6)])
+def test_about_one_flip_a_candidate_is_enough(scores, sensitivity, epsilon):
+    source = Counting()
+    s.exact_release(scores, sensitivity, epsilon, rng=source)
+    assert 0 < source.taken < 4 * scores.size  # a flip takes two bytes, a visit in a batch four
+
+
+@given(st.lists(st.integers(-10**25, 10**25), min_size=1, max_size=6))
+@settings(max_examples=30)
+def test_integers_of_any_size_and_type_give_the_steps_below_the_best(scores):
+    cut = [max(-s._LIMIT, min(x, s._LIMIT)) for x in scores]
+    expected = [max(cut) - x for x in cut]
+    assert s._steps_below_best(scores).tolist() == expected == s._steps_below_best(np.array(scores, object)).tolist()
+    assert 0 <= s.exact_release(scores, 1, 1, rng=rng()) < len(scores)
+
+
+def test_numpys_integers_do_not_wrap_around():
+    for dtype in (np.int8, np.uint8, np.int64, np.uint64):
+        info = np.iinfo(dtype)
+        low, high = (max(-s._LIMIT, min(int(x), s._LIMIT)) for x in (info.min, info.max))
+        assert s._steps_below_best(np.array([info.min, info.max], dtype)).tolist() == [high - low, 0]
+        assert s.exact_release(np.array([info.min, info.max], dtype), 1, 1000, rng=rng()) == 1
+
+
+# ----------------------------------------------------------------------------------------------- private scores, arguments
+
+@pytest.mark.parametrize("name", list(RELEASES))
+def test_scores_never_make_a_release_raise(name):
+    everything = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0]
+    with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+        warnings.simplefilter("error")
+        for size in (1, 2, 3):
+            for scores in itertools.product(everything, repeat=size):
+                for epsilon in (1e-6, 1e3):
+                    assert 0 <= RELEASES[name](scores, 1, epsilon, rng=rng()) < size
+        assert RELEASES[name]([math.nan, 1.0, -math.inf], 1, 1e3, rng=rng()) == 1
+        assert RELEASES[name]([1e300, math.nan, math.inf], 1, 1, rng=rng()) == 2
+        assert RELEASES[name]([None, "x", 10**400, [], 3], 1, 1, rng=rng()) == 2
+
+
+def test_how_odd_scores_are_read():
+    np.testing.assert_array_equal(s.exponential_law([math.nan, math.nan], 1), [0.5, 0.5])
+    np.testing.assert_array_equal(s.exponential_law([math.nan, -math.inf, -np.finfo(float).max], 1), [1 / 3] * 3)
+    np.testing.assert_array_equal(s.exponential_law([math.nan, 0, math.inf, math.inf], 1), [0, 0, 0.5, 0.5])
+    np.testing.assert_array_equal(s.exponential_law(np.array([True, False]), 1e-3), [1, 0])
+    scores = np.array([1.0, math.nan])
+    s.exponential_release(scores, 1, 1, rng=rng()), s.noisy_max_release(scores, 1, 1, rng=rng())
+    assert np.isnan(scores[1]) and scores[0] == 1  # the caller's array stays
+
+
+@pytest.mark.parametrize("call,words", [
+    (lambda **k: s.exponential_release([], 1, 1, **k), r"scores .* got shape \(0,\)"),
+    (lambda **k: s.exponential_release(np.ones((2, 2)), 1, 1, **k), r"scores .* got shape \(2, 2\)"),
+    (lambda **k: s.permute_and_flip_release(3.0, 1, 1, **k), r"scores .* got shape \(\)"),
+    (lambda **k: s.exponential_release([1, 2], 0, 1, **k), "sensitivity must be positive and finite, got 0"),
+    (lambda **k: s.noisy_max_release([1, 2], 1, -1, **k), "epsilon must be positive and finite, got -1"),
+    (lambda **k: s.noisy_max_release([1, 2], 1, 1, noise="normal", **k), "noise must be one of .* got 'normal'"),
+    (lambda **k: s.noisy_max_release([1, 2], 1, 1, monotone="no", **k), "monotone must be True or False, got 'no'"),
+    (lambda **k: s.top_k_release([1, 2], 3, 1, 1, **k), "k must be at most the number of candidates, 2, got 3"),
+    (lambda **k: s.top_k_release([1, 2], 0, 1, 1, **k), "k must be at least 1, got 0"),
+    (lambda **k: s.exact_release([1.0, 2], 1, 1, **k), "scores must be integers, got type float"),
+    (lambda **k: s.exact_release([True, 2], 1, 1, **k), "scores must be integers, got type bool"),
+    (lambda **k: s.exact_release(np.array([1.0]), 1, 1, **k), "scores must be integers, got type float64"),
+    (lambda **k: s.exact_release(np.array([True]), 1, 1, **k), "scores must be integers, got type bool"),
+    (lambda **k: s.exact_release([], 1, 1, **k), r"scores .* got shape \(0,\)"),
+    (lambda **k: s.exact_release([1, 2], 1.5, 1, **k), "sensitivity must be an integer, got 1.5"),
+    (lambda **k: s.exact_release([1, 2], 1, math.inf, **k), "epsilon must be positive and finite, got inf")])
+def test_refusals_of_releases(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(rng=rng())
+
+
+@pytest.mark.parametrize("release", [*RELEASES.values(), s.exact_release])
+def test_a_source_of_randomness_is_required(release):
+    with pytest.raises(ValueError, match="rng must be .* got 7"):
+        release([1, 2, 3], 1, 1, rng=7)
+    with pytest.raises(TypeError):
+        release([1, 2, 3], 1, 1)
+
+
+@pytest.mark.parametrize("call,words", [
+    (lambda: s.exponential_law([1, 2], 0), "scale must be positive and finite, got 0"),
+    (lambda: s.permute_and_flip_law([], 1), "scores"), (lambda: s.noisy_max_law([1], 1, "cauchy"), "noise .* 'cauchy'"),
+    (lambda: s.exponential_scale(1e300, 1e-300), "sensitivity/epsilon"),
+    (lambda: s.exponential_scale(1e308, 1), "scale must be positive and finite, got inf"),
+    (lambda: s.expected_error([1, 0], [1, 2, 3]), r"law must have the shape \(3,\) of scores, got \(2,\)"),
+    (lambda: s.exponential_tail(1, 1, 3, 4), "best must be at most m, got best=4, m=3"),
+    (lambda: s.exponential_tail(1, -1, 3), "scale .* got -1"), (lambda: s.exponential_tail(1, 1, 0), "m .* got 0")])
+def test_refusals_of_laws(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+# ----------------------------------------------------------------------------------------------------------- other libraries
+
+def test_opendps_noisy_max_follows_our_laws():
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i32"))
+    for measure, law in ((dp.max_divergence(), s.permute_and_flip_law), (dp.zero_concentrated_divergence(), s.exponential_law)):
+        theirs = dp.m.make_noisy_max(domain, dp.linf_distance(T="i32"), measure, scale=2.0)
+        assert fits(np.array([theirs([3, 2, 0, 0]) for _ in range(2500)]), law([3, 2, 0, 0], 2.0))
