@@ -70,6 +70,19 @@ def of_counts(k, neighbours):
     return checks.integer("k", k, low=1)
 
 
+def of_gram(norm, neighbours):
+    """l2 sensitivity of the Gram matrix X'X whose rows have length at most `norm`, as a matrix (Frobenius norm) or as
+    its upper triangle: norm^2 under add-remove, sqrt(2) norm^2 under replace-one.
+
+    A row x adds x x', of Frobenius norm |x|^2. Replacing x by y changes the matrix by |x x' - y y'|^2 = |x|^4 + |y|^4 -
+    2 (x'y)^2 <= 2 norm^4, attained by two orthogonal rows of length norm; so is the same value of the upper triangle.
+    With a single column, where no rows are orthogonal, norm^2 would do.
+    """
+    norm = float(checks.positive("norm", norm))
+    square = checks.positive("norm**2", norm * norm)
+    return square if checks.neighbours(neighbours) == "add-remove" else math.nextafter(math.sqrt(2), 2) * square
+
+
 def neighbour_pairs(domain, n, neighbours):
     """List all pairs of neighbouring small tables whose records come from a finite domain.
 

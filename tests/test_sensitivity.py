@@ -121,3 +121,39 @@ def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def gram(rows, upper):
+    matrix = np.array(rows).T @ np.array(rows)
+    return matrix[np.triu_indices(len(matrix))] if upper else matrix.ravel()
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("d", [2, 3])
+def test_gram_sensitivity_is_attained_and_never_passed(d, upper):
+    rng, norm = np.random.default_rng(d), 1.7
+    rows = rng.normal(size=(300, d))
+    rows *= norm * np.minimum(1, rng.uniform(0, 1.5, (300, 1))) / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = np.vstack([rows, norm * np.eye(d), np.zeros((1, d))])  # two orthogonal rows are the worst replacement
+    grams = np.array([gram([row], upper) for row in rows])
+    add = np.linalg.norm(grams, axis=1).max()
+    assert add == pytest.approx(sensitivity.of_gram(norm, "add-remove"), rel=1e-14)
+    replace = np.linalg.norm(grams[:, None] - grams[None], axis=2).max()
+    assert replace == pytest.approx(sensitivity.of_gram(norm, "replace-one"), rel=1e-14)
+
+
+def test_gram_sensitivity_by_brute_force_over_tables():
+    domain = [(1.0, 0.0), (0.0, 1.0), (0.6, -0.8), (0.0, 0.0)]
+    for neighbours in BOTH:
+        pairs = sensitivity.neighbour_pairs(domain, 3, neighbours)
+        moved = max(np.linalg.norm(gram(a or [(0, 0)], False) - gram(b or [(0, 0)], False)) for a, b in pairs)
+        assert moved == pytest.approx(sensitivity.of_gram(1, neighbours), rel=1e-12)
+
+
+def test_gram_sensitivity_refuses_and_rounds_up():
+    assert sensitivity.of_gram(2, "add-remove") == 4 and sensitivity.of_gram(1, "replace-one") ** 2 > 2
+    for norm, shown in ((0, "norm must be"), (math.inf, "norm must be"), (1e155, "norm**2 must be")):
+        with pytest.raises(ValueError, match=shown.replace("*", r"\*")):
+            sensitivity.of_gram(norm, "add-remove")
+    with pytest.raises(ValueError, match="neighbours must be one of"):
+        sensitivity.of_gram(1, "add")
