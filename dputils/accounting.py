@@ -1,76 +1,100 @@
-"""Costs and the ledger: what has been spent, under one neighbour relation, before anything is drawn.
+"""The ledger: what has been spent, under one neighbour relation, before anything is drawn.
 
-A ledger adds budgets as exact decimal numbers (0.1 means one tenth), so ten releases at 0.1 fit a budget of 1. Each
-spend comes before its draw: when it does not fit, `BudgetExceeded` is raised and nothing has been drawn.
+A ledger adds exact numbers (0.1 means one tenth), so ten releases at 0.1 fit a budget of 1. Each spend comes before its
+draw: when it does not fit, `BudgetExceeded` is raised and nothing has been drawn.
+
+What it adds is the account's unit: epsilon and delta ("basic"), rho ("zcdp"), or mu^2 ("gaussian"). These three are
+*filters*: the costs may be chosen on the way, after seeing earlier results, and the budget set at the start is the
+guarantee. The accounts "advanced", "exact" and "numerical" hold for costs fixed beforehand, which a *plan* lists.
 """
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dputils import checks
+from dputils import _filters, checks, composition
+from dputils.composition import ZCDP, Approximate, Gaussian, Pure
+from dputils._losses import ceiling, upper
 
 
 class BudgetExceeded(ValueError):
-    """A spend does not fit into what is left of the budget; nothing was drawn, nothing was booked."""
+    """A spend or a plan does not fit into what is left of the budget; nothing was drawn, nothing was booked."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a ledger: a release, its cost as exact fractions, and the part of a partition it was made on, if
-    any."""
+    """One line of a ledger: a release, its cost (None for post-processing), and the part of a partition it was made
+    on, if any."""
 
     label: str
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
+    cost: Pure | Approximate | ZCDP | Gaussian | None
     partition: str | None = None
     part: str | None = None
 
 
 class Ledger:
-    """A privacy budget (epsilon, delta) for one table under one neighbour relation.
+    """A privacy budget for one table under one neighbour relation.
 
     Privacy
-        By basic composition (Dwork and Roth 2014, Theorem 3.16; adaptive: Appendix B) all releases booked here are
-        together (epsilon, delta)-differentially private for the ledger's neighbours, also when a later release and
-        its cost are chosen after seeing an earlier one (Rogers, Roth, Ullman, Vadhan 2016), as long as each single
-        release has the cost booked for it.
+        All releases booked here together have the guarantee of the budget, for the ledger's neighbours, as long as
+        each has the cost booked for it. With the accounts "basic", "zcdp" and "gaussian" that holds also when a
+        later release and its cost are chosen after seeing an earlier one; with a plan the releases may still be chosen
+        so, and their order, the costs not.
 
     Parameters
     ----------
-    epsilon : float, int or Fraction
-        Budget, positive; floats are read as the decimal that prints them.
+    epsilon : float, int, Fraction, or a cost
+        Budget, positive; floats are read as the decimal that prints them. A `composition.Pure`, `Approximate`, `ZCDP`
+        or `Gaussian` is a budget in its own notion.
     delta : float
         Budget, in [0, 1).
     neighbours : {"add-remove", "replace-one"}
         The relation that every cost booked here refers to.
+    account : {"basic", "zcdp", "gaussian", "advanced", "exact", "numerical"}, optional
+        "basic" if the budget does not say otherwise. "zcdp" and "gaussian" turn (epsilon, delta) once, here, into the
+        largest rho or mu that implies it.
+    plan : list of (label, cost), optional
+        All releases, with costs fixed before the first draw. What is not in the plan is then refused.
 
     Source
-        Basic composition: Dwork, McSherry, Nissim, Smith 2006; parallel composition: McSherry 2009, Theorem 4.
+        Basic composition: Dwork, McSherry, Nissim, Smith 2006; parallel composition: McSherry 2009, Theorem 4. Filters:
+        Rogers, Roth, Ullman, Vadhan 2016 (basic); Feldman, Zrnic 2021 and Whitehouse, Ramdas, Rogers, Wu 2023 (zCDP);
+        Smith, Thakurta 2022 (Gaussian). Fixed costs: `composition`.
     """
 
-    def __init__(self, epsilon, delta=0.0, *, neighbours):
-        checks.epsilon(epsilon), checks.delta(delta)
-        self.epsilon = checks.as_fraction("epsilon", epsilon)
-        self.delta = checks.as_fraction("delta", delta)
+    def __init__(self, epsilon, delta=0.0, *, neighbours, account=None, plan=None):
+        budget = _filters.as_cost(epsilon, delta)
         self.neighbours = checks.neighbours(neighbours)
-        self._entries = []
-        self._partitions = {}
+        natural = {ZCDP: "zcdp", Gaussian: "gaussian"}.get(type(budget), "basic")
+        self.account = natural if account is None else checks.one_of("account", account, composition.ACCOUNTS)
+        self.unit = _filters.UNITS.get(self.account)
+        self.epsilon, self.delta = getattr(budget, "epsilon", None), getattr(budget, "delta", Fraction(0))
+        self.cap = _filters.cap(budget, self.account)
+        self._entries, self._partitions, self._plan, self._spent = [], {}, None, (Fraction(0), Fraction(0))
+        if plan is not None:
+            self._plan = [Entry(label, _filters.as_cost(cost)) for label, cost in plan]
+            self._open = list(self._plan)
+            self._check_plan()
+        elif not self.unit:
+            raise ValueError(f"account {self.account!r} needs plan=[(label, cost), ...]: its bound is proven for costs "
+                             "fixed before the first draw; 'basic', 'zcdp', 'gaussian' let costs be chosen on the way")
 
-    def spend(self, label, epsilon, delta=0.0):
-        """Book a release that is (epsilon, delta)-differentially private for the ledger's neighbours; call it
-        before drawing.
+    def spend(self, label, epsilon=None, delta=0.0):
+        """Book a release before drawing: it is (epsilon, delta)-differentially private for the ledger's neighbours, or
+        has the `composition` cost given as `epsilon`. With a plan the label is enough.
 
         Raises
         ------
         BudgetExceeded
             If the total would exceed the budget. The ledger is then unchanged.
         """
-        checks.epsilon(epsilon), checks.delta(delta)
-        self._book(Entry(label, checks.as_fraction("epsilon", epsilon), checks.as_fraction("delta", delta)))
+        if self._plan is None:
+            return self._book(Entry(label, _filters.as_cost(epsilon, delta)))
+        line = self._planned(label, None if epsilon is None else _filters.as_cost(epsilon, delta))
+        self._book(line)
+        self._open.remove(line)
 
     def free(self, label):
         """Book a result that is computed from earlier releases alone: post-processing costs nothing."""
-        self._entries.append(Entry(label, Fraction(0)))
+        self._entries.append(Entry(label, None))
 
     def partition(self, name, rule, parts):
         """Return a `Partition` of the table's records into disjoint `parts` by a `rule` on a record's value.
@@ -85,84 +109,159 @@ class Ledger:
         parts : sequence of str
             The names of all parts, public and fixed beforehand.
         """
+        if self._plan is not None:
+            raise ValueError(f"a ledger with a plan has no partitions, got {name!r}: plan the releases on "
+                             "all parts of a partition as one release")
         if name in self._partitions:
             raise ValueError(f"name must be new to the ledger, got {name!r} twice")
         self._partitions[name] = Partition(self, name, rule, tuple(parts))
         return self._partitions[name]
 
     @property
+    def budget(self):
+        """The cap `(amount, delta)`, exact fractions, the amount in the ledger's `unit`: epsilon, rho or mu^2."""
+        return _filters.amount(self.cap, self.account) if self.unit else (self.epsilon, self.delta)
+
+    @property
     def spent(self):
-        """The total `(epsilon, delta)` booked so far, as exact fractions."""
-        return self._total(self._entries)
+        """The total booked so far, `(amount, delta)`, in the ledger's unit. An account that needs a plan has no unit
+        that adds up: the whole plan is paid at the start."""
+        return self._spent
 
     @property
     def remaining(self):
-        """What is left, `(epsilon, delta)`."""
-        epsilon, delta = self.spent
-        return self.epsilon - epsilon, self.delta - delta
+        """What is left of the budget, `(amount, delta)`."""
+        return tuple(b - s for b, s in zip(self.budget, self.spent))
+
+    def total(self, notion, delta=None):
+        """Return a guarantee in one notion, a float that is never too small.
+
+        Without a plan it is for all that is and will be booked, and follows from the cap: a filter bounds its cap, not
+        what happens to be spent. One exception: "pure" is the sum of the epsilons booked, which bounds the privacy loss
+        of what has been released, also when they were chosen on the way: no results seen are more than e^epsilon times
+        as probable under one neighbour as under the other. With a plan it is for all of it, by the cheapest account.
+
+        Parameters
+        ----------
+        notion : {"pure", "approximate", "zcdp", "gaussian"}
+            What is returned: epsilon, epsilon at `delta`, rho, or mu.
+        delta : float, optional
+            For "approximate"; the budget's own if left out.
+        """
+        kinds = {"pure": (Pure,), "zcdp": (Pure, ZCDP, Gaussian), "gaussian": (Pure, Gaussian)}
+        checks.one_of("notion", notion, ("approximate", *kinds))
+        costs = [self.cap] if self._plan is None else [line.cost for line in self._plan]
+        if notion == "approximate":
+            delta = self.delta if delta is None else checks.as_fraction("delta", checks.delta(delta))
+            best = composition.epsilon_at(costs, delta)[0]
+            return min(best, ceiling(self.epsilon)) if self.epsilon is not None and delta >= self.delta else best
+        if notion == "pure" and self._plan is None:
+            costs = [e.cost for e in self._entries if e.cost]
+        if other := next((c for c in costs if not isinstance(c, kinds[notion])), None):
+            raise ValueError(f"notion {notion!r} does not follow from a cost of {other}")
+        if notion == "pure":
+            return ceiling(self._total(self._entries if self._plan is None else self._plan, "basic")[0])
+        return ceiling(composition.zcdp(costs)[0]) if notion == "zcdp" else composition.gaussian(costs)
+
+    def advice(self, delta):
+        """Return sentences: what the costs booked, or planned, come to at `delta`, and what they would have come to by
+        cheaper accounts; "none is cheaper" if none is."""
+        whole, partitions = self._grouped(self._entries if self._plan is None else self._plan)
+        return _filters.advice(whole, partitions, self.neighbours, self.account, delta, planned=self._plan is not None)
 
     def costs(self):
-        """List `(label, epsilon)` in the order of booking; a partition appears once, with the cost of all its parts
-        together."""
-        rows, seen = [], set()
-        for entry in self._entries:
-            if entry.partition is None:
-                rows.append((entry.label, entry.epsilon))
-            elif entry.partition not in seen:
-                seen.add(entry.partition)
-                rows.append((entry.partition, self._parallel(self._entries, entry.partition)[0]))
-        return rows
+        """List `(label, amount)` in the order of booking, in the ledger's unit; a partition appears once, with the cost
+        of all its parts together. An account that needs a plan has one line, the plan."""
+        if not self.unit:
+            return [("plan", self._spent[0])]
+        rows = {}
+        for i, entry in enumerate(self._entries):
+            name = entry.partition
+            key = ("", i) if name is None else (name,)
+            rows.setdefault(key, []).append(entry)
+        return [(group[0].partition or group[0].label, self._total(group)[0]) for group in rows.values()]
 
     def table(self):
-        """Return the entries as a `pandas.DataFrame` with the columns release, part, epsilon, delta."""
+        """Return the entries as a `pandas.DataFrame`: release, part, and epsilon and delta, or for other accounts the
+        cost in words and its amount in the ledger's unit."""
         import pandas as pd
-        return pd.DataFrame([{"release": e.label, "part": f"{e.partition}: {e.part}" if e.partition else "whole table",
-                              "epsilon": float(e.epsilon), "delta": float(e.delta)} for e in self._entries],
-                            columns=["release", "part", "epsilon", "delta"])
+        columns = {"basic": ["epsilon", "delta"], "zcdp": ["cost", "rho"], "gaussian": ["cost", "mu^2"]}
+        columns = ["release", "part", *columns.get(self.account, ["cost"])]
+        rows = []
+        for e in self._entries:
+            amount, delta = _filters.amount(e.cost, self.account) if self.unit else (0, 0)
+            row = {"release": e.label, "part": f"{e.partition}: {e.part}" if e.partition else "whole table",
+                   "cost": str(e.cost or ""), self.unit: float(amount), "delta": float(delta)}
+            rows.append({name: row[name] for name in columns})
+        return pd.DataFrame(rows, columns=columns)
 
     def record(self):
         """Return the ledger as plain numbers and strings, for a results record."""
-        epsilon, delta = self.spent
-        return {"neighbours": self.neighbours, "epsilon": float(self.epsilon), "delta": float(self.delta),
-                "epsilon_spent": float(epsilon), "delta_spent": float(delta),
-                "entries": self.table().to_dict("records")}
+        amount, delta = self.spent
+        record = {"neighbours": self.neighbours}
+        if self.account != "basic":
+            record |= {"account": self.account}
+        if self.epsilon is not None:
+            record |= {"epsilon": float(self.epsilon), "delta": float(self.delta)}
+        if self.account in ("zcdp", "gaussian"):
+            record |= {self.unit: float(self.budget[0]), f"{self.unit}_spent": float(amount)}
+        else:
+            record |= {"epsilon_spent": float(amount), "delta_spent": float(delta)}
+        return record | {"entries": self.table().to_dict("records")}
+
+    def _check_plan(self):
+        """Refuse a plan that the account cannot take, or that asks for more than the budget."""
+        if self.unit:
+            price = self._total(self._plan)
+        else:
+            epsilon, _ = composition.epsilon_at([line.cost for line in self._plan], self.delta, self.account)
+            price = self._spent = checks.as_fraction("epsilon", epsilon), self.delta
+        if any(p > b for p, b in zip(price, self.budget)):
+            raise BudgetExceeded(f"the plan asks for {self._words(price)}; the budget is {self._words(self.budget)}")
+
+    def _planned(self, label, cost):
+        """Return the first line of the plan that is not booked yet and has this label, and this cost if given."""
+        lines = [line for line in self._open if line.label == label]
+        if not lines:
+            names = list(dict.fromkeys(repr(line.label) for line in self._open))
+            shown = ", ".join(names[:5] + ["..."] * (len(names) > 5)) or "none is left"
+            raise ValueError(f"label must be a line of the plan that is not used yet ({shown}), got {label!r}")
+        found = next((line for line in lines if cost in (None, line.cost)), None)
+        if found is None:
+            raise ValueError(f"cost of {label!r} must be the planned one, {lines[0].cost}, got {cost}")
+        return found
 
     def _book(self, entry):
-        epsilon, delta = self._total([*self._entries, entry])
-        if epsilon > self.epsilon or delta > self.delta:
-            spent, left = self.spent, self.remaining
-            more = epsilon - spent[0], delta - spent[1]  # what the entry adds: on a part not just its own cost
-            raise BudgetExceeded(f"{entry.label!r} asks for epsilon {float(more[0]):.12g}, "
-                                 f"delta {float(more[1]):.12g}; left are epsilon {float(left[0]):.12g}, "
-                                 f"delta {float(left[1]):.12g}")
+        if self.unit:
+            more = self._more(entry)
+            after = tuple(s + m for s, m in zip(self._spent, more))
+            if any(a > b for a, b in zip(after, self.budget)):
+                raise BudgetExceeded(f"{entry.label!r} asks for {self._words(more)}; left are "
+                                     f"{self._words(self.remaining)}")
+            self._spent = after
         self._entries.append(entry)
 
-    def _total(self, entries):
-        whole = [(e.epsilon, e.delta) for e in entries if e.partition is None]
-        names = dict.fromkeys(e.partition for e in entries if e.partition is not None)
-        costs = whole + [self._parallel(entries, name) for name in names]
-        return sum((c[0] for c in costs), Fraction(0)), sum((c[1] for c in costs), Fraction(0))
+    def _more(self, entry):
+        """What an entry adds to the total: on a part not just its own cost."""
+        if entry.partition is None:
+            return _filters.amount(entry.cost, self.account)
+        same = [e for e in self._entries if e.partition == entry.partition]
+        return tuple(a - b for a, b in zip(self._total([*same, entry]), self._total(same)))
 
-    def _parallel(self, entries, name):
-        """Cost of all releases on the parts of one partition, from the costs for adding or removing one record of a
-        part.
+    def _words(self, pair):
+        amount, delta = (f"{upper(x):.12g}" for x in pair)
+        one = self.account in ("zcdp", "gaussian")
+        return f"{self.unit} {amount}" if one else f"epsilon {amount}, delta {delta}"
 
-        Add-remove: one record lies in one part, so the largest part counts. Replace-one: the record leaves one part
-        and enters another (epsilon_a + epsilon_b), or changes inside a part, which is a removal and an addition
-        there (2 epsilon_a; by group privacy delta grows to (1 + exp(epsilon_a)) delta_a). Twice the largest covers
-        both.
-        """
-        parts = {}
-        for e in (e for e in entries if e.partition == name):
-            epsilon, delta = parts.get(e.part, (Fraction(0), Fraction(0)))
-            parts[e.part] = epsilon + e.epsilon, delta + e.delta
-        epsilon, delta = max(c[0] for c in parts.values()), max(c[1] for c in parts.values())
-        if self.neighbours == "add-remove":
-            return epsilon, delta
-        # 1 + 1e-12 is far above the rounding of exp: never below the exact delta; 1 is always enough
-        group = max((min(1, d * (1 + Fraction(math.exp(e) * (1 + 1e-12)))) if e < 700 else Fraction(1)
-                     for e, d in parts.values() if d), default=Fraction(0))
-        return 2 * epsilon, group
+    def _grouped(self, entries):
+        """Return the costs on the whole table, and of each partition a dict from part to costs."""
+        whole, partitions = [e.cost for e in entries if e.partition is None], {}
+        for e in (e for e in entries if e.partition is not None):
+            partitions.setdefault(e.partition, {}).setdefault(e.part, []).append(e.cost)
+        return whole, list(partitions.values())
+
+    def _total(self, entries, account=None):
+        return _filters.total(*self._grouped(entries), self.neighbours, account or self.account)
 
 
 class Partition:
@@ -195,6 +294,5 @@ class Partition:
 
     def spend(self, part, label, epsilon, delta=0.0):
         """Book a release on one part, before drawing; see `Ledger.spend`."""
-        checks.one_of("part", part, self.parts), checks.epsilon(epsilon), checks.delta(delta)
-        cost = checks.as_fraction("epsilon", epsilon), checks.as_fraction("delta", delta)
-        self.ledger._book(Entry(label, *cost, self.name, part))
+        checks.one_of("part", part, self.parts)
+        self.ledger._book(Entry(label, _filters.as_cost(epsilon, delta), self.name, part))

@@ -100,7 +100,7 @@ def explore(draw, alt, **sliders):
 
 
 def ledger_bar(ledger):
-    """Return a figure of a ledger's budget: one bar of epsilon, one segment per release, the rest in grey.
+    """Return a figure of a ledger's budget: one bar in the ledger's unit, one segment per release, the rest in grey.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def ledger_bar(ledger):
         left out.
     """
     fig, ax = figure(height=1.5)
-    left, total = 0.0, float(ledger.epsilon)
+    left, total = 0.0, float(ledger.budget[0])
     for (label, cost), colour in zip((row for row in ledger.costs() if row[1]), cycle(COLOURS)):
         ax.barh([0], [float(cost)], left=left, color=colour, edgecolor="white")
         ax.text(left + float(cost) / 2, 0, _fitted(label, 90 * float(cost) / total),
@@ -117,7 +117,8 @@ def ledger_bar(ledger):
         left += float(cost)
     if ledger.remaining[0] > 0:
         ax.barh([0], [total - left], left=left, color="#e4e4e4", edgecolor="white")
-    ax.set(yticks=[], xlabel=f"privacy budget spent, epsilon ({ledger.neighbours} neighbours)", xlim=(0, total))
+    unit = ledger.unit or "epsilon"
+    ax.set(yticks=[], xlabel=f"privacy budget spent, {unit} ({ledger.neighbours} neighbours)", xlim=(0, total))
     ax.grid(False)
     ax.spines["left"].set_visible(False)
     return fig

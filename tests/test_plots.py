@@ -13,6 +13,7 @@ from matplotlib.colors import to_hex
 
 from dputils import plots
 from dputils.accounting import Ledger
+from dputils.composition import ZCDP
 
 ALT = "A straight line that rises from zero to the chosen slope."
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -155,6 +156,14 @@ def test_ledger_bar_has_one_segment_per_release_and_the_rest_in_grey():
     assert fig.axes[0].get_xlabel() == "privacy budget spent, epsilon (replace-one neighbours)"
     assert fig.axes[0].get_xlim() == (0, 2)
     assert plots.png(fig).startswith(b"\x89PNG")
+
+
+def test_ledger_bar_of_a_zcdp_ledger_is_in_rho():
+    ledger = Ledger(ZCDP(0.5), neighbours="add-remove")
+    ledger.spend("counts", ZCDP(0.2))
+    fig = plots.ledger_bar(ledger)
+    assert [s[:2] for s in segments(fig)] == [(0, 0.2), (0.2, 0.3)]
+    assert fig.axes[0].get_xlabel() == "privacy budget spent, rho (add-remove neighbours)"
 
 
 def test_ledger_bar_of_nothing_and_of_everything():

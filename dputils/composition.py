@@ -1,0 +1,298 @@
+"""Composition: what several releases cost together, when all their costs are fixed beforehand.
+
+A *cost* says what one release guarantees: `Pure`, `Approximate`, `ZCDP` or `Gaussian`, for one neighbour relation. An
+*account* turns a list of costs into one guarantee. Each release may be chosen after seeing the earlier ones, its cost
+may not; the accounts that allow that too are the filters of `accounting.Ledger`.
+
+Why a list of costs is all that counts: an epsilon-private release is randomized response on "which neighbour?", with
+something computed from the answer (Kairouz, Oh, Viswanath 2015, Theorem 2.5); an (epsilon, delta)-private one is
+randomized response that gives the neighbour away with probability delta; a mu-Gaussian one is the Gaussian mechanism
+on one bit. However the analyst goes on, everything is computed from one table of such independent bits.
+
+Costs are exact fractions; floats are read as the decimals that print them. Where a logarithm enters, results are floats
+rounded up: no epsilon, delta, rho or mu returned here is below the exact one.
+"""
+import math
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dputils import checks, curves
+from dputils._losses import above, ceiling, lower, numerical_epsilon, upper
+from dputils._losses import exact_pure_delta, exact_pure_epsilon  # noqa: F401  (part of this module's face)
+
+ACCOUNTS = ("basic", "advanced", "zcdp", "gaussian", "exact", "numerical")
+
+
+@dataclass(frozen=True)
+class Pure:
+    """Cost of an epsilon-differentially private release."""
+
+    epsilon: Fraction
+
+    def __post_init__(self):
+        _set(self, epsilon=checks.epsilon(self.epsilon))
+
+    def __str__(self):
+        return f"epsilon {_shown(self.epsilon)}"
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """Cost of an (epsilon, delta)-differentially private release."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self):
+        _set(self, epsilon=checks.epsilon(self.epsilon), delta=checks.delta(self.delta))
+
+    def __str__(self):
+        return f"epsilon {_shown(self.epsilon)}, delta {_shown(self.delta)}"
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """Cost of a release with zero-concentrated privacy rho (Bun and Steinke 2016): all Renyi divergences of order alpha
+    are at most rho alpha."""
+
+    rho: Fraction
+
+    def __post_init__(self):
+        _set(self, rho=checks.positive("rho", self.rho))
+
+    def __str__(self):
+        return f"rho {_shown(self.rho)}"
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Cost of a mu-Gaussian private release (Dong, Roth, Su 2022), such as Gaussian noise of standard deviation
+    sensitivity/mu."""
+
+    mu: Fraction
+
+    def __post_init__(self):
+        _set(self, mu=checks.positive("mu", self.mu))
+
+    def __str__(self):
+        return f"mu {_shown(self.mu)}"
+
+
+def basic(costs):
+    """Return the sums `(epsilon, delta)`, exact fractions, of `Pure` and `Approximate` costs (Dwork, McSherry, Nissim,
+    Smith 2006; Dwork and Roth 2014, Theorem 3.16)."""
+    groups = _groups(costs, "basic", Pure, Approximate).items()
+    return (sum((k * c.epsilon for c, k in groups), Fraction(0)), sum((k * _delta(c) for c, k in groups), Fraction(0)))
+
+
+def advanced(costs, slack):
+    """Return `(epsilon, delta)` of advanced composition, for `Pure` and `Approximate` costs that may differ.
+
+    The privacy loss of each bit has mean epsilon_i tanh(epsilon_i/2) and lies within epsilon_i, so the sum exceeds its
+    mean by sqrt(2 ln(1/slack) sum epsilon_i^2) with probability at most `slack` (Hoeffding). For few releases the
+    result is larger than the basic sum.
+
+    Parameters
+    ----------
+    costs : list of Pure or Approximate
+    slack : float
+        Probability in (0, 1) that is added to the costs' own deltas: delta = 1 - (1 - slack) prod(1 - delta_i).
+
+    Source
+        Dwork, Rothblum, Vadhan 2010; Kairouz, Oh, Viswanath 2015, Theorem 3.5 (the last of its three terms).
+    """
+    checks.probability("slack", slack)
+    groups = [(upper(c.epsilon), k) for c, k in _groups(costs, "advanced", Pure, Approximate).items()]
+    mean = math.fsum(k * e * math.tanh(e / 2) for e, k in groups)
+    square = math.fsum(k * e * e for e, k in groups)
+    epsilon = above(mean + math.sqrt(2 * -math.log(slack) * square))
+    leak = _log_kept(costs)
+    return epsilon, slack if not leak else min(1.0, above(-math.expm1(math.log1p(-slack) + leak)))
+
+
+def zcdp(costs):
+    """Return `(rho, delta)`, exact fractions: all costs together are delta-approximate rho-zCDP.
+
+    `Pure` costs count epsilon^2/2, `Gaussian` costs mu^2/2; `Approximate` costs are delta-approximate epsilon^2/2-zCDP
+    (Bun and Steinke 2016, Propositions 1.4 and 1.6, section 8).
+    """
+    groups = _groups(costs, "zcdp", Pure, Approximate, ZCDP, Gaussian).items()
+    return sum((k * _rho(c) for c, k in groups), Fraction(0)), sum((k * _delta(c) for c, k in groups), Fraction(0))
+
+
+def gaussian(costs):
+    """Return the mu, rounded up, of `Gaussian` and `Pure` costs together: the root of the sum of their squares.
+
+    A pure cost counts as the mu that covers it (`curves.pure_to_gaussian`). Exact for Gaussian costs alone (Dong, Roth,
+    Su 2022, Corollary 3.3).
+    """
+    return _root(sum((k * _square(c) for c, k in _groups(costs, "gaussian", Gaussian, Pure).items()), Fraction(0)))
+
+
+def _square(cost):
+    """Return mu^2 of a `Gaussian` or `Pure` cost as a fraction, never below the exact value: the unit that Gaussian
+    accounts add."""
+    mu = cost.mu if isinstance(cost, Gaussian) else Fraction(float(curves.pure_to_gaussian(upper(cost.epsilon))))
+    return mu * mu
+
+
+def numerical(costs, delta):
+    """Return epsilon at `delta`, rounded up, by privacy loss distributions (dp-accounting), for `Pure`, `Approximate`
+    and `Gaussian` costs; see `_losses.numerical_epsilon`."""
+    groups = _groups(costs, "numerical", Pure, Approximate, Gaussian)
+    checks.probability("delta", delta)
+    mu = _root(sum((k * c.mu ** 2 for c, k in groups.items() if isinstance(c, Gaussian)), Fraction(0)))
+    responses = [(c.epsilon, _delta(c), k) for c, k in groups.items() if not isinstance(c, Gaussian)]
+    return numerical_epsilon(responses, mu, delta) if groups else 0.0
+
+
+def epsilon_at(costs, delta, account=None):
+    """Return `(epsilon, account)`: the epsilon, rounded up, of all costs together at a total `delta`, by one account or
+    by the cheapest that applies.
+
+    Parameters
+    ----------
+    costs : list of Pure, Approximate, ZCDP, Gaussian
+    delta : float, in [0, 1)
+        At 0 only the basic account of pure costs applies.
+    account : {"basic", "advanced", "zcdp", "gaussian", "exact", "numerical"}, optional
+        "exact" is for releases of one epsilon, whatever their deltas, and for Gaussian costs.
+
+    Raises
+    ------
+    ValueError
+        If the account does not apply to the costs or to delta, or if none does.
+    """
+    costs = list(costs)
+    _groups(costs, "any", Pure, Approximate, ZCDP, Gaussian), checks.delta(delta)
+    if account is not None:
+        return _BY[checks.one_of("account", account, ACCOUNTS)](costs, delta), account
+    found, reasons = {}, []
+    for name in ACCOUNTS:
+        if name == "numerical" and "exact" in found:
+            continue
+        try:
+            found[name] = _BY[name](costs, delta)
+        except ValueError as error:
+            reasons.append(str(error))
+    if not found:
+        raise ValueError("no account applies: " + "; ".join(reasons))
+    best = min(found, key=found.get)
+    return found[best], best
+
+
+# ------------------------------------------------------------------------------------- groups and subsamples
+
+
+def group(epsilon, delta, k):
+    """Return `(epsilon, delta)`, fractions, of an (epsilon, delta)-private release for tables that differ in k steps:
+    k epsilon, and delta (e^(k epsilon) - 1)/(e^epsilon - 1) rounded up (Dwork and Roth 2014, Theorem 2.2)."""
+    cost, k = Approximate(epsilon, delta), checks.integer("k", k, 1)
+    if not cost.delta or k == 1:
+        return k * cost.epsilon, cost.delta
+    e = upper(cost.epsilon)
+    log = math.log(upper(cost.delta)) + (k - 1) * e + math.log(-math.expm1(-k * e)) - math.log(-math.expm1(-e))
+    return k * cost.epsilon, Fraction(math.exp(log) * (1 + 1e-11)) if log < -1e-9 else Fraction(1)
+
+
+def subsampled(epsilon, delta, rate):
+    """Return `(epsilon, delta)`, floats rounded up, of an (epsilon, delta)-private release on a secret Poisson sample,
+    for add-remove neighbours: (ln(1 + rate (e^epsilon - 1)), rate delta).
+
+    Each record is in the sample with probability `rate`, independently, and who is in it stays secret; the release is
+    private for add-remove neighbours of the sample. A sample of fixed size, or a public one, is another matter.
+
+    Source
+        Li, Qardaji, Su 2012, Theorem 1; Balle, Barthe, Gaboardi 2018, Theorem 8.
+    """
+    cost = Approximate(epsilon, delta)
+    if checks.positive("rate", rate) > 1:
+        raise ValueError(f"rate must be at most 1, got {rate!r}")
+    e, q = upper(cost.epsilon), float(rate)
+    small = math.log1p(q * math.expm1(e)) if e < 700 else e + math.log(q + math.exp(-e))
+    return min(ceiling(cost.epsilon), above(small)), ceiling(checks.as_fraction("rate", rate) * cost.delta)
+
+
+# -------------------------------------------------------------------------------------------------------- helpers
+
+
+def _basic_at(costs, delta):
+    epsilon, least = basic(costs)
+    if least > checks.as_fraction("delta", delta):
+        raise ValueError(f"delta must be at least {_shown(ceiling(least))} for the basic account, got {_shown(delta)}")
+    return ceiling(epsilon)
+
+
+def _zcdp_at(costs, delta):
+    rho, least = zcdp(costs)
+    left = _left("zcdp", checks.as_fraction("delta", delta) - least, delta)
+    return curves.zcdp_epsilon(upper(rho), lower(left)) if rho else 0.0
+
+
+def _gaussian_at(costs, delta):
+    mu, left = gaussian(costs), _left("gaussian", lower(checks.as_fraction("delta", delta)), delta)
+    return curves.gaussian_epsilon(mu, left) if mu else 0.0
+
+
+def _exact_at(costs, delta):
+    groups = _groups(costs, "exact", Pure, Approximate, Gaussian)
+    if all(isinstance(c, Gaussian) for c in groups):
+        return _gaussian_at(costs, delta)
+    if len({getattr(c, "epsilon", None) for c in groups}) > 1:
+        raise ValueError("the exact account needs releases of one epsilon, or Gaussian costs alone")
+    return exact_pure_epsilon(next(iter(groups)).epsilon, len(costs), _slack("exact", costs, delta))
+
+
+_BY = {"basic": _basic_at, "zcdp": _zcdp_at, "gaussian": _gaussian_at, "exact": _exact_at, "numerical": numerical,
+       "advanced": lambda costs, delta: advanced(costs, _slack("advanced", costs, delta))[0]}
+
+
+def _slack(account, costs, delta):
+    """What the costs' own deltas leave of delta, rounded down: 1 - (1 - delta)/prod(1 - delta_i)."""
+    return _left(account, -math.expm1(math.log1p(-delta) * (1 - 1e-14) - _log_kept(costs)), delta)
+
+
+def _left(account, left, delta):
+    if left <= 0:
+        raise ValueError(f"delta must exceed the costs' own deltas for the {account} account, got {_shown(delta)}")
+    return left
+
+
+def _log_kept(costs):
+    """ln prod(1 - delta_i), rounded down."""
+    return math.fsum(k * math.log1p(-upper(_delta(c))) for c, k in Counter(costs).items() if _delta(c)) * (1 + 1e-14)
+
+
+def _groups(costs, account, *allowed):
+    """Count equal costs; refuse what is no cost, and costs of a kind that the account cannot take."""
+    groups = Counter(costs)
+    for cost in groups:
+        if not isinstance(cost, (Pure, Approximate, ZCDP, Gaussian)):
+            raise ValueError(f"cost must be Pure, Approximate, ZCDP or Gaussian, got {cost!r}")
+        if not isinstance(cost, allowed):
+            raise ValueError(f"the {account} account takes {' and '.join(c.__name__ for c in allowed)} costs, "
+                             f"got {type(cost).__name__}: {cost}")
+    return groups
+
+
+def _delta(cost):
+    return cost.delta if isinstance(cost, Approximate) else Fraction(0)
+
+
+def _rho(cost):
+    return cost.rho if isinstance(cost, ZCDP) else (cost.mu if isinstance(cost, Gaussian) else cost.epsilon) ** 2 / 2
+
+
+def _root(square):
+    """The square root of a fraction, rounded up."""
+    return above(math.sqrt(upper(square))) if square else 0.0
+
+
+def _set(cost, **fields):
+    for name, value in fields.items():
+        object.__setattr__(cost, name, checks.as_fraction(name, value))
+
+
+def _shown(x):
+    return f"{float(x):.6g}"
