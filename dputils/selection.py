@@ -14,8 +14,9 @@ Letters: q_i the scores, q* the largest, Delta their sensitivity (how far one ne
    returns a uniform member of A, where each i is in A with probability p_i, independently: the first of A in a random
    order. With exponential noise, let A = {i : q_i + noise_i >= q*}; the excesses over q* are again independent
    exponentials of one scale, so the largest belongs to a uniform member of A (Ding et al. 2021).
-3. Scores are private: none makes a release raise. NaN, and what is not a number, is read as the smallest float, as is
-   -inf; +inf as the largest. Cutting off never moves two scores apart, so finite scores keep their sensitivity.
+3. Scores are private: none makes a release raise. What is missing or no number is read as the smallest float, as are
+   NaN and -inf; +inf as the largest. No two scores move apart, so finite ones keep their sensitivity. A wrong shape or
+   type is refused, both being public: a set, a complex array, a list of nothing but lists.
 4. Exactly, on a grid. A candidate g steps below the best is in A with probability exp(-g/lambda). Flips of probability
    exp(-x) and exp(-y) both succeed with probability exp(-x - y): if g >= 2^c, where 2^c/lambda > 8, one flip for 2^c;
    then, for the few that are left, one for each binary digit of the rest. Candidates are visited in random batches
@@ -24,7 +25,8 @@ Letters: q_i the scores, q* the largest, Delta their sensitivity (how far one ne
    are owed, many candidates are accepted, and an early batch meets one.
 """
 import math
-from numbers import Integral
+from collections.abc import Sequence
+from numbers import Integral, Number, Real
 
 import numpy as np
 
@@ -56,11 +58,10 @@ def exponential_law(scores, scale):
 
 
 def permute_and_flip_law(scores, scale):
-    """Probabilities of permute-and-flip, shape (m,), to about 1e-13 relative, a million candidates included.
+    """Probabilities of permute-and-flip (McKenna and Sheldon 2020), shape (m,), to about 1e-13 relative, also m = 10^6.
 
     P(i) = p_i E[1/|A| given i in A] = p_i times the integral over t from 0 to 1 of prod_(j != i) (1 - t p_j), which is
     at most exp(1 - S t) for S = sum p_j: the integral is cut at t = 64/S and taken over panels that double in length.
-    The mechanism is McKenna and Sheldon's (2020).
     """
     p = np.exp(-_gaps(scores, scale))
     law, edges = np.zeros(p.size), np.unique(np.minimum([0, *2.0 ** np.arange(7) / p.sum()], 1))
@@ -96,15 +97,16 @@ def _log_noise(z, noise):
         return -z - np.exp(-z), -np.exp(-z)
     if noise == "exponential":
         return -z, np.log(-np.expm1(-z))
-    half = np.exp(-np.abs(z)) / 2
-    return math.log(0.5) - np.abs(z), np.where(z < 0, z + math.log(0.5), np.log1p(-half))
+    return math.log(0.5) - np.abs(z), np.where(z < 0, z + math.log(0.5), np.log1p(-np.exp(-np.abs(z)) / 2))
 
 
 def expected_error(law, scores):
     """The expected distance sum_i law_i (q* - q_i) of the chosen score from the best, in the unit of the scores."""
-    gaps, law = _gaps(scores, 1), np.asarray(law, dtype=float)
+    gaps, law = _gaps(scores, 1), _array("law", law).astype(float)
     if law.shape != gaps.shape:
         raise ValueError(f"law must have the shape {gaps.shape} of scores, got {law.shape}")
+    if not (law >= 0).all() or abs(law.sum() - 1) > 1e-9:
+        raise ValueError(f"law must be probabilities that sum to 1, got least {law.min()}, sum {law.sum()}")
     return float(np.dot(law[law > 0], gaps[law > 0]))
 
 
@@ -115,11 +117,15 @@ def exponential_tail(t, scale, m, best=1):
     best. The utility theorem bounds it by (m/best) exp(-t/scale): an error of scale (ln(m/best) + u) has probability
     at most exp(-u). Source: McSherry and Talwar 2007; Dwork and Roth 2014, Theorem 3.11.
     """
-    checks.integer("m", m, low=1), checks.integer("best", best, low=1), checks.positive("scale", scale)
-    if best > m:
-        raise ValueError(f"best must be at most m, got best={best}, m={m}")
-    t = np.asarray(t, dtype=float)
-    r = (m - best) / best * np.exp(-np.maximum(t, 0) / float(scale))
+    m, best = checks.integer("m", m, low=1), checks.integer("best", best, low=1)
+    scale = checks.positive("scale", float(checks.positive("scale", scale)))
+    if not 1 <= m // best <= 10**300:
+        raise ValueError(f"best must be at most m, and m at most 10**300 best, got best={best}, m={m}")
+    t = np.asarray(t, dtype=object)
+    if odd := [x for x in t.flat if not isinstance(x, Real) or x != x]:
+        raise ValueError(f"t must be a number, or numbers, other than NaN, got {odd[0]!r}")
+    t = np.array([mechanisms._float(x) for x in t.flat]).reshape(t.shape)
+    r = (m - best) / best * np.exp(-np.maximum(t, 0) / scale)
     return np.where(t > 0, r / (1 + r), 1.0)
 
 
@@ -132,17 +138,11 @@ def exponential_release(scores, sensitivity, epsilon, *, monotone=False, rng):
 
     Parameters
     ----------
-    scores : array of shape (m,), private; see point 3 of the module for those that are not finite
-    sensitivity, epsilon, monotone : see `exponential_scale`
-    rng : numpy.random.Generator
+    scores : list or array of shape (m,), private; see point 3 of the module for those that are not finite
+    sensitivity, epsilon, monotone : see `exponential_scale`; rng : numpy.random.Generator
 
-    Returns
-    -------
-    int
-        The index chosen, and nothing else: its score, noisy or not, is not covered.
-
-    Error: see `exponential_law`, `expected_error` and `exponential_tail`.
-    Source: McSherry and Talwar 2007.
+    Returns: int, the index chosen, and nothing else: its score, noisy or not, is not covered.
+    Error: see `exponential_law`, `expected_error` and `exponential_tail`. Source: McSherry and Talwar 2007.
     """
     weights = _gaps(scores, exponential_scale(sensitivity, epsilon, monotone=monotone))
     np.exp(np.negative(weights, out=weights), out=weights)
@@ -161,7 +161,7 @@ def noisy_max_release(scores, sensitivity, epsilon, *, noise="exponential", mono
 
     Privacy, Parameters, Returns: as `exponential_release`; `noise` is "laplace", "exponential" or "gumbel".
     Error: see `noisy_max_law`; Gumbel noise is the exponential mechanism, exponential noise is permute-and-flip.
-    Source: Dwork and Roth 2014, Claim 3.9 (Laplace); points 1 and 2 of the module.
+    Source: Dwork and Roth 2014, Claim 3.9 (Laplace noise, counts; the general case is point 1); points 1 and 2.
     """
     draw = getattr(noises, checks.one_of("noise", noise, NOISES))
     gaps = _gaps(scores, exponential_scale(sensitivity, epsilon, monotone=monotone))
@@ -171,9 +171,8 @@ def noisy_max_release(scores, sensitivity, epsilon, *, noise="exponential", mono
 def permute_and_flip_release(scores, sensitivity, epsilon, *, monotone=False, rng):
     """Choose one candidate by permute-and-flip, in floating point: a uniform member of A (point 2 of the module).
 
-    Privacy, Parameters, Returns: as `exponential_release`.
+    Privacy, Parameters, Returns: as `exponential_release`. Source: McKenna and Sheldon 2020.
     Error: see `permute_and_flip_law`; in expectation never above that of the exponential mechanism.
-    Source: McKenna and Sheldon 2020.
     """
     gaps = _gaps(scores, exponential_scale(sensitivity, epsilon, monotone=monotone))
     accepted = np.flatnonzero(noises.exponential(1, gaps.size, rng=rng) >= gaps)
@@ -187,19 +186,10 @@ def top_k_release(scores, k, sensitivity, epsilon, *, monotone=False, rng):
         As `exponential_release`, for all k choices and their order together: the law is that of k rounds of the
         exponential mechanism without replacement, each with epsilon/k.
 
-    Parameters
-    ----------
-    k : int, from 1 to m, public; the others as in `exponential_release`, epsilon paying for all of the k
-
-    Returns
-    -------
-    int64 array of shape (k,) : the indices, first choice first.
-
-    Error
-        With lambda = k times `exponential_scale`: with probability at least 1 - beta each of the k scores is at least
-        the k-th largest score minus lambda ln(k m/beta).
-
-    Source: Durfee and Rogers 2019, for the equality of the laws.
+    Parameters: as `exponential_release`, with epsilon for all of the k, and k, a public int from 1 to m.
+    Returns: int64 array of shape (k,), the indices, first choice first.
+    Error: with lambda = k times `exponential_scale`, with probability at least 1 - beta each of the k scores is at
+    least the k-th largest minus lambda ln(k m/beta). Source: Durfee and Rogers 2019, for the equality of the laws.
     """
     gaps = _gaps(scores, exponential_scale(sensitivity, epsilon, monotone=monotone))
     if checks.integer("k", k, low=1) > gaps.size:
@@ -219,11 +209,11 @@ def exact_release(scores, sensitivity, epsilon, *, monotone=False, rng):
     Parameters
     ----------
     scores : integer array of shape (m,), or a list of Python integers of any size
-        Private; cut off at +-(2^62 - 1) steps. Floats are refused: round them to a public grid first.
+        Private; cut off at +-(2^62 - 1) steps, NaN and what is not a number read as the lowest. Finite numbers of
+        another type are refused, for types are public: round them to a public grid first.
     sensitivity : int, in steps of the grid; it must bound the change of the rounded scores
     epsilon : float or Fraction, a float is read as the decimal that prints it
-    monotone : bool
-    rng : numpy.random.Generator or noise.SYSTEM
+    monotone : see `exponential_scale`; rng : numpy.random.Generator or noise.SYSTEM
 
     Returns, Error, Source: an int; see `permute_and_flip_law`; McKenna and Sheldon 2020, points 2 and 4 of the module.
     """
@@ -232,12 +222,10 @@ def exact_release(scores, sensitivity, epsilon, *, monotone=False, rng):
     gaps = _steps_below_best(scores)
     fresh, size = np.ones(gaps.size, dtype=bool), 256
     while True:
-        batch = fresh
-        if 8 * size < gaps.size:
-            batch = np.zeros(gaps.size, dtype=bool)
+        batch = fresh if 8 * size >= gaps.size else np.zeros(gaps.size, dtype=bool)
+        if batch is not fresh:
             batch[noises.integers(gaps.size, size, rng=rng)] = True
-            batch &= fresh
-        batch = np.flatnonzero(batch)
+        batch = np.flatnonzero(batch & fresh)
         accepted = batch[_accepted(gaps[batch], theta, rng)]
         if accepted.size:
             return int(accepted[noises.integers(accepted.size, rng=rng)])
@@ -267,34 +255,46 @@ def _flip(left, owing, x, rng):
 
 def _gaps(scores, scale):
     """(q* - q_i)/scale, at least 0, 0 for the best, as a new float array; inf where too large for a float."""
-    scale = float(checks.positive("scale", scale))
-    if getattr(getattr(scores, "dtype", None), "kind", "O") not in "iufb" and np.iterable(scores):
-        scores = np.array([mechanisms._float(score) for score in scores], dtype=float)
+    scale = checks.positive("scale", float(checks.positive("scale", scale)))
     with np.errstate(over="ignore"):
-        gaps = _candidates(scores).astype(float)
+        gaps = _array("scores", scores).astype(float)
         best = gaps.max()
         if not (math.isfinite(best) and math.isfinite(gaps.min())):
             best = np.nan_to_num(gaps, copy=False, nan=-np.finfo(float).max).max()
         return np.divide(np.subtract(best, gaps, out=gaps), scale, out=gaps)
 
 
-def _candidates(scores):
-    scores = np.asarray(scores)
-    if scores.ndim != 1 or not scores.size:
-        raise ValueError(f"scores must have shape (m,), m at least 1, got shape {scores.shape}")
-    return scores
+def _array(name, values, kinds="iufb", read=mechanisms._float):
+    """`values` as an array. What is public, shape and type, is refused here; elements of no numpy type are `read`."""
+    listed = isinstance(values, Sequence) and not isinstance(values, (str, bytes, bytearray, memoryview))
+    if not listed and not hasattr(values, "dtype") or isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be a list or an array of shape (m,), got type {type(values).__name__}")
+    shape, dtype = ((len(values),), np.dtype(object)) if listed else (np.shape(values), values.dtype)
+    if len(shape) != 1 or not shape[0]:
+        raise ValueError(f"{name} must have shape (m,), m at least 1, got shape {shape}")
+    if getattr(dtype, "kind", "O") not in kinds + "O":
+        raise ValueError(f"{name} must be {'real numbers' if 'f' in kinds else 'integers'}, got type {dtype}")
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return np.asarray(values)
+    values = [x[()] if isinstance(x, np.ndarray) and not x.ndim else x for x in values]
+    if all(hasattr(x, "__len__") and not isinstance(x, (str, bytes)) for x in values):  # one or a few are merely odd
+        raise ValueError(f"{name} must have shape (m,), got only elements such as {type(values[0]).__name__}")
+    return np.array([read(x) for x in values])
+
+
+def _whole(score):
+    """A private element as an integer, cut off at +-_LIMIT."""
+    if isinstance(score, Integral) and not isinstance(score, (bool, np.timedelta64)):
+        return max(-_LIMIT, min(int(score), _LIMIT))
+    value = mechanisms._float(score) if isinstance(score, (Number, np.bool_)) else math.nan
+    if math.isfinite(value):
+        raise ValueError(f"scores must be integers, got type {type(score).__name__}")
+    return _LIMIT if value > 0 else -_LIMIT
 
 
 def _steps_below_best(scores):
     """q* - q_i of whole numbers, cut off at +-_LIMIT, as int64."""
-    if np.iterable(scores) and getattr(scores, "dtype", object) == object:
-        if odd := [score for score in scores if isinstance(score, bool) or not isinstance(score, Integral)]:
-            raise ValueError(f"scores must be integers, got type {type(odd[0]).__name__}")
-        scores = np.array([max(-_LIMIT, min(int(score), _LIMIT)) for score in scores], dtype=np.int64)
-    scores = _candidates(scores)
-    if scores.dtype.kind not in "iu":
-        raise ValueError(f"scores must be integers, got type {scores.dtype}")
-    if scores.dtype.kind == "u":
-        scores = np.minimum(scores.astype(np.uint64), np.uint64(_LIMIT))
-    scores = np.clip(scores.astype(np.int64), -_LIMIT, _LIMIT)
+    scores = _array("scores", scores, "iu", _whole)
+    scores = np.minimum(scores.astype(np.uint64 if scores.dtype.kind == "u" else np.int64), _LIMIT)
+    scores = np.maximum(scores.astype(np.int64, copy=False), -_LIMIT)
     return scores.max() - scores
