@@ -11,17 +11,16 @@ from fractions import Fraction
 from itertools import zip_longest
 
 from dputils import checks, composition, curves
-from dputils.composition import ZCDP, Approximate, Gaussian, Pure, _square
-from dputils._losses import above, lower, upper
+from dputils.composition import KINDS, ZCDP, Approximate, Gaussian, Pure, _square
+from dputils._losses import lower, root
 
 UNITS = {"basic": "epsilon", "zcdp": "rho", "gaussian": "mu^2"}
-_KINDS = (Pure, Approximate, ZCDP, Gaussian)
 _ZERO = (Fraction(0), Fraction(0))
 
 
 def as_cost(epsilon, delta=0.0):
     """Return a cost: the one given, or `Pure` or `Approximate` from numbers."""
-    if isinstance(epsilon, _KINDS):
+    if isinstance(epsilon, KINDS):
         if delta:
             raise ValueError(f"delta must be left out beside a cost, got {delta!r} beside {epsilon!r}")
         return epsilon
@@ -40,11 +39,14 @@ def cap(budget, account):
     delta = getattr(budget, "delta", 0)
     if not delta:
         raise ValueError(f"delta must be positive for the {account} account, got 0")
-    if account == "zcdp":  # a float that was rounded down is taken bit by bit
-        return ZCDP(Fraction(curves.zcdp_rho(lower(budget.epsilon), lower(delta))))
-    if account == "gaussian":
-        return Gaussian(Fraction(curves.gaussian_mu(lower(budget.epsilon), lower(delta))))
-    return budget
+    if account not in ("zcdp", "gaussian"):
+        return budget
+    kind, largest = (ZCDP, curves.zcdp_rho) if account == "zcdp" else (Gaussian, curves.gaussian_mu)
+    most = largest(lower(budget.epsilon), lower(delta)) if lower(delta) else 0.0
+    if not 0 < most < math.inf:
+        raise ValueError(f"epsilon and delta must be {'larger' if not most else 'smaller'} for the {account} account, "
+                         f"whose cap would be {most:g}, got {budget}")
+    return kind(Fraction(most))  # a float that was rounded down is taken bit by bit
 
 
 def amount(cost, account):
@@ -98,10 +100,15 @@ def covering(whole, partitions, neighbours):
     Kind by kind the i-th dearest of any part stands for the i-th of every part; under replace-one it counts as a
     removal and an addition, which also covers two releases, one on the part left and one on the part entered.
     (Epsilons and deltas are ranked apart: an account sees the lists, not the pairs.)
+
+    Raises
+    ------
+    ValueError
+        If the delta of a cover would be 1.
     """
     costs = [c for c in whole if c is not None]
     for parts in partitions:
-        for kind in _KINDS:
+        for kind in KINDS:
             columns = []
             for field in fields(kind):
                 ranked = [sorted((getattr(c, field.name) for c in part if type(c) is kind), reverse=True)
@@ -114,17 +121,18 @@ def covering(whole, partitions, neighbours):
 
 def advice(whole, partitions, neighbours, account, delta, *, planned):
     """Return the sentences of `Ledger.advice`; every epsilon in them is rounded up to four digits."""
-    costs, at = covering(whole, partitions, neighbours), f"at delta {checks.delta(delta):.6g}"
+    at = f"at delta {float(checks.delta(delta)):.6g}"
 
     def filtered(name):
         return composition.epsilon_at(_one(total(whole, partitions, neighbours, name), name), delta, name)[0]
 
-    own = _epsilon(lambda: composition.epsilon_at(costs, delta, account)[0] if planned else filtered(account))
-    best, name = _epsilon(lambda: composition.epsilon_at(costs, delta), (math.inf, ""))
+    own = _epsilon(lambda: composition.epsilon_at(whole, delta, account)[0] if planned else filtered(account))
+    best, name = _epsilon(lambda: composition.epsilon_at(covering(whole, partitions, neighbours), delta),
+                          (math.inf, ""))
     others = {} if planned else {f: _epsilon(lambda: filtered(f)) for f in UNITS if f != account}
     others = {f: x for f, x in others.items() if _digits(x) < _digits(own)}
     found = []
-    if costs and _digits(best) < _digits(own):
+    if (partitions or any(whole)) and _digits(best) < _digits(own):
         found.append(f"Fixed beforehand, they would have cost at most epsilon {_digits(best):g} by the {name} "
                      "account.")
     if others:
@@ -135,13 +143,15 @@ def advice(whole, partitions, neighbours, account, delta, *, planned):
         return "none is cheaper"
     if planned:
         found = [f"By the {name} account it costs epsilon {_digits(best):g}."]
+    elif account != "basic" or total(whole, partitions, neighbours, account)[1]:
+        found.append("The guarantee stays the cap's; these numbers are for choosing the next ledger.")
     subject, verb = ("the plan", "costs") if planned else ("the costs booked", "come to")
     first = f"epsilon {_digits(own):g} {at}" if own < math.inf else f"no epsilon {at}"
     return " ".join([f"By the {account} account {subject} {verb} {first}.", *found])
 
 
 def _epsilon(function, otherwise=math.inf):
-    """The value of a function, or `otherwise` where an account does not apply."""
+    """The value of a function, or `otherwise` where an account does not apply or no costs cover all parts."""
     try:
         return function()
     except ValueError:
@@ -155,7 +165,7 @@ def _one(pair, account):
         return []
     if account == "basic":
         return [as_cost(most, delta)]
-    return [ZCDP(most) if account == "zcdp" else Gaussian(Fraction(above(math.sqrt(upper(most)))))]
+    return [ZCDP(most) if account == "zcdp" else Gaussian(Fraction(root(most)))]
 
 
 def _digits(x):

@@ -17,6 +17,7 @@ _ULP = 2.0**-52
 _ROUNDING = 1e-12  # relative; far above the rounding of the short computations it follows
 _SPREAD = 14  # standard deviations of a loss kept on a grid: by Hoeffding at most e^-98 lies above
 _FINE = 4096  # steps of a grid per standard deviation
+_HUGE = 1e300  # beyond it nothing is left of a loss but its rounding
 
 
 def ceiling(x):
@@ -40,6 +41,22 @@ def lower(x):
 def above(x):
     """Return x >= 0 raised by more than the rounding of a short computation."""
     return math.nextafter(x * (1 + _ROUNDING), math.inf)
+
+
+def share(delta):
+    """Return a delta below 1 as a float: a float as it is, a fraction rounded down."""
+    return lower(delta) if isinstance(delta, Fraction) else float(delta)
+
+
+def log_rest(delta):
+    """Return ln(1 - delta) of a fraction, with 1 - delta rounded down; near 1 not a digit is lost."""
+    rest = lower(1 - delta)
+    return math.log1p(-upper(delta)) if 2 * delta < 1 else math.log(rest) if rest else -math.inf
+
+
+def root(square):
+    """Return the square root of a fraction, rounded up."""
+    return above(math.sqrt(upper(square))) if square else 0.0
 
 
 def exact_pure_delta(epsilon0, k, epsilon):
@@ -66,9 +83,9 @@ def exact_pure_delta(epsilon0, k, epsilon):
         return np.array([exact_pure_delta(epsilon0, k, e) for e in np.ravel(epsilon)]).reshape(np.shape(epsilon))
     if checks.as_fraction("epsilon", checks.not_negative("epsilon", epsilon)) >= k * each:
         return 0.0
-    logs, losses = _lies(upper(each), k)
-    if not math.isfinite(losses[0]):
+    if k * each > _HUGE:
         return 1.0
+    logs, losses = _lies(upper(each), k)
     # losses are raised by more than their rounding, so that the smallest difference is still on the safe side
     gaps = float(epsilon) - losses - 4 * _ULP * (losses[0] + float(epsilon))
     terms = logs[gaps < 0] + np.log(-np.expm1(gaps[gaps < 0]))
@@ -80,14 +97,14 @@ def exact_pure_epsilon(epsilon0, k, delta):
     (epsilon, delta)-differentially private: `exact_pure_delta` is at most `delta` there."""
     each, k = checks.as_fraction("epsilon0", checks.epsilon(epsilon0, "epsilon0")), checks.integer("k", k, 1)
     most = ceiling(k * each)
-    if checks.delta(delta) == 0 or not math.isfinite(most):
+    if share(checks.delta(delta)) == 0 or most > _HUGE:
         return most
     logs, losses = _lies(upper(each), k)
     # between two losses delta is A - e^epsilon B, where A and B are the probabilities of all losses above
     total, other = np.logaddexp.accumulate(logs), np.logaddexp.accumulate(logs - losses)
     with np.errstate(divide="ignore"):
         kinks = total + np.log(-np.expm1(np.minimum(other + losses - total, 0)))
-    target = math.log(delta) - 2 * _slop(k, losses[0])
+    target = math.log(share(delta)) - 2 * _slop(k, losses[0])  # so that the loop below, which decides, has little to do
     j = max(0, int(np.searchsorted(kinks, target, side="right")) - 1)
     epsilon = 0.0 if total[j] <= target else total[j] + math.log1p(-math.exp(target - total[j])) - other[j]
     epsilon, step = min(most, max(0.0, float(epsilon))), _ULP * most
@@ -115,7 +132,8 @@ def numerical_epsilon(responses, mu, delta):
     Raises
     ------
     ValueError
-        If `delta` is not above twice the rounding of the Gaussian part, or not above the deltas of the responses.
+        If `delta` is not above twice the rounding of the Gaussian part, or not above the deltas of the responses and
+        what lies beyond the grid.
     """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -136,15 +154,16 @@ def numerical_epsilon(responses, mu, delta):
         rounding = 21 * _ULP * 20 * 2**10 * float(np.linalg.norm(law)) * min(1.0, math.sqrt(step / mu))
         rounding = 1e-14 + (rounding if responses else 0)  # the Gaussian law itself comes from differences of deltas
         total = total.compose(pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step))
-    if delta <= 2 * rounding:
+    target = share(delta) * (1 - 16 * _ULP * (1 + len(responses))) - rounding
+    if target <= rounding:
         raise ValueError(f"delta must be above {2 * rounding:.2g} for the numerical account, got {float(delta):.6g}")
-    target = float(delta) * (1 - 16 * _ULP * (1 + len(responses))) - rounding
     epsilon = total.get_epsilon_for_delta(target)
     if not math.isfinite(epsilon):
-        raise ValueError(f"delta must exceed the costs' own deltas for the numerical account, got {float(delta):.6g}")
-    while total.get_delta_for_epsilon(epsilon) > target:
+        least = "exceed the costs' own deltas" if any(d for _, d, _ in responses) else f"be above {lost + rounding:.2g}"
+        raise ValueError(f"delta must {least} for the numerical account, got {float(delta):.6g}")
+    while total.get_delta_for_epsilon(epsilon) > target:  # the library's search is checked, not trusted
         epsilon = epsilon * (1 + 1e-9) + 1e-15
-    return above(epsilon)
+    return above(epsilon) if epsilon else 0.0
 
 
 def _nearest(x):
@@ -190,7 +209,7 @@ def _on_grid(epsilon, leak, k, step):
     rest = slice(None, None if k % 2 else -1)  # the negative losses mirror the positive ones, e^-loss as probable
     masses = np.exp(np.concatenate([logs, (logs - losses)[rest][::-1]]) + _slop(k, losses[0]))
     losses = np.concatenate([losses, -losses[rest][::-1]])
-    lost = -math.expm1(k * math.log1p(-upper(leak)))
+    lost = -math.expm1(k * log_rest(leak))
     kept = np.abs(losses) <= k * e * math.tanh(e / 2) + _SPREAD * math.sqrt(k) * e
     cut = above(float(masses[~kept].sum()))  # counted as infinite losses
     losses = losses[kept] / step * (1 + 4 * _ULP * np.sign(losses[kept]))

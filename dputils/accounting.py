@@ -79,7 +79,7 @@ class Ledger:
 
     def spend(self, label, epsilon=None, delta=0.0):
         """Book a release before drawing: it is (epsilon, delta)-differentially private for the ledger's neighbours, or
-        has the `composition` cost given as `epsilon`. With a plan the label is enough.
+        has the `composition` cost given as `epsilon`. With a plan the label is enough; a delta alone is refused.
 
         Raises
         ------
@@ -88,6 +88,8 @@ class Ledger:
         """
         if self._plan is None:
             return self._book(Entry(label, _filters.as_cost(epsilon, delta)))
+        if epsilon is None and checks.delta(delta):
+            raise ValueError(f"delta must be left out beside a planned label, got {delta!r}")
         line = self._planned(label, None if epsilon is None else _filters.as_cost(epsilon, delta))
         self._book(line)
         self._open.remove(line)
@@ -165,7 +167,9 @@ class Ledger:
 
     def advice(self, delta):
         """Return sentences: what the costs booked, or planned, come to at `delta`, and what they would have come to by
-        cheaper accounts; "none is cheaper" if none is."""
+        cheaper accounts; "none is cheaper" if none is. Where the cap alone is guaranteed (`total`), they end with: "The
+        guarantee stays the cap's; these numbers are for choosing the next ledger."
+        """
         whole, partitions = self._grouped(self._entries if self._plan is None else self._plan)
         return _filters.advice(whole, partitions, self.neighbours, self.account, delta, planned=self._plan is not None)
 
@@ -176,8 +180,7 @@ class Ledger:
             return [("plan", self._spent[0])]
         rows = {}
         for i, entry in enumerate(self._entries):
-            name = entry.partition
-            key = ("", i) if name is None else (name,)
+            key = ("", i) if entry.partition is None else (entry.partition,)
             rows.setdefault(key, []).append(entry)
         return [(group[0].partition or group[0].label, self._total(group)[0]) for group in rows.values()]
 
@@ -185,8 +188,8 @@ class Ledger:
         """Return the entries as a `pandas.DataFrame`: release, part, and epsilon and delta, or for other accounts the
         cost in words and its amount in the ledger's unit."""
         import pandas as pd
-        columns = {"basic": ["epsilon", "delta"], "zcdp": ["cost", "rho"], "gaussian": ["cost", "mu^2"]}
-        columns = ["release", "part", *columns.get(self.account, ["cost"])]
+        shown = {"basic": ["epsilon", "delta"], "zcdp": ["cost", "rho"], "gaussian": ["cost", "mu^2"]}
+        columns = ["release", "part", *shown.get(self.account, ["cost"])]
         rows = []
         for e in self._entries:
             amount, delta = _filters.amount(e.cost, self.account) if self.unit else (0, 0)
@@ -198,9 +201,7 @@ class Ledger:
     def record(self):
         """Return the ledger as plain numbers and strings, for a results record."""
         amount, delta = self.spent
-        record = {"neighbours": self.neighbours}
-        if self.account != "basic":
-            record |= {"account": self.account}
+        record = {"neighbours": self.neighbours} | ({"account": self.account} if self.account != "basic" else {})
         if self.epsilon is not None:
             record |= {"epsilon": float(self.epsilon), "delta": float(self.delta)}
         if self.account in ("zcdp", "gaussian"):
@@ -272,25 +273,26 @@ class Partition:
     """
 
     def __init__(self, ledger, name, rule, parts):
-        if not parts or len(set(parts)) != len(parts):
-            raise ValueError(f"parts must be different names, at least one, got {parts!r}")
+        if not parts or not all(isinstance(part, str) for part in parts) or len(set(parts)) != len(parts):
+            raise ValueError(f"parts must be different strings, at least one, got {parts!r}")
         self.ledger, self.name, self.rule, self.parts = ledger, name, rule, parts
 
     def mask(self, values, part):
         """Return a boolean array that marks the records of `part`.
 
-        The rule sees one value at a time. A value for which it fails, or names no part, is in none of them: whether
-        a release raises must not depend on a private value.
+        The rule sees one value at a time. A value for which it fails, or returns anything but the name of a part, a
+        string, is in none of them: whether a release raises must not depend on a private value.
         """
         import numpy as np
         checks.one_of("part", part, self.parts)
-        return np.fromiter((self._part(value) == part for value in values), dtype=bool)
+        return np.fromiter((self._names(value, part) for value in values), dtype=bool)
 
-    def _part(self, value):
+    def _names(self, value, part):
         try:
-            return self.rule(value)
+            name = self.rule(value)
+            return isinstance(name, str) and str.__eq__(name, part)  # no comparison but that of strings is asked
         except Exception:  # the rule is the user's; which value it fails on is private
-            return None
+            return False
 
     def spend(self, part, label, epsilon, delta=0.0):
         """Book a release on one part, before drawing; see `Ledger.spend`."""

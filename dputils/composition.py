@@ -14,69 +14,60 @@ rounded up: no epsilon, delta, rho or mu returned here is below the exact one.
 """
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from dputils import checks, curves
-from dputils._losses import above, ceiling, lower, numerical_epsilon, upper
+from dputils._losses import above, ceiling, log_rest, lower, numerical_epsilon, root, share, upper
 from dputils._losses import exact_pure_delta, exact_pure_epsilon  # noqa: F401  (part of this module's face)
 
 ACCOUNTS = ("basic", "advanced", "zcdp", "gaussian", "exact", "numerical")
 
 
+class _Cost:
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            checks.delta(value) if field.name == "delta" else checks.positive(field.name, value)
+            object.__setattr__(self, field.name, checks.as_fraction(field.name, value))
+
+    def __str__(self):
+        return ", ".join(f"{field.name} {_shown(getattr(self, field.name))}" for field in fields(self))
+
+
 @dataclass(frozen=True)
-class Pure:
+class Pure(_Cost):
     """Cost of an epsilon-differentially private release."""
 
     epsilon: Fraction
 
-    def __post_init__(self):
-        _set(self, epsilon=checks.epsilon(self.epsilon))
-
-    def __str__(self):
-        return f"epsilon {_shown(self.epsilon)}"
-
 
 @dataclass(frozen=True)
-class Approximate:
+class Approximate(_Cost):
     """Cost of an (epsilon, delta)-differentially private release."""
 
     epsilon: Fraction
     delta: Fraction
 
-    def __post_init__(self):
-        _set(self, epsilon=checks.epsilon(self.epsilon), delta=checks.delta(self.delta))
-
-    def __str__(self):
-        return f"epsilon {_shown(self.epsilon)}, delta {_shown(self.delta)}"
-
 
 @dataclass(frozen=True)
-class ZCDP:
+class ZCDP(_Cost):
     """Cost of a release with zero-concentrated privacy rho (Bun and Steinke 2016): all Renyi divergences of order alpha
     are at most rho alpha."""
 
     rho: Fraction
 
-    def __post_init__(self):
-        _set(self, rho=checks.positive("rho", self.rho))
-
-    def __str__(self):
-        return f"rho {_shown(self.rho)}"
-
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_Cost):
     """Cost of a mu-Gaussian private release (Dong, Roth, Su 2022), such as Gaussian noise of standard deviation
     sensitivity/mu."""
 
     mu: Fraction
 
-    def __post_init__(self):
-        _set(self, mu=checks.positive("mu", self.mu))
 
-    def __str__(self):
-        return f"mu {_shown(self.mu)}"
+KINDS = (Pure, Approximate, ZCDP, Gaussian)
 
 
 def basic(costs):
@@ -102,13 +93,14 @@ def advanced(costs, slack):
     Source
         Dwork, Rothblum, Vadhan 2010; Kairouz, Oh, Viswanath 2015, Theorem 3.5 (the last of its three terms).
     """
-    checks.probability("slack", slack)
-    groups = [(upper(c.epsilon), k) for c, k in _groups(costs, "advanced", Pure, Approximate).items()]
-    mean = math.fsum(k * e * math.tanh(e / 2) for e, k in groups)
-    square = math.fsum(k * e * e for e, k in groups)
-    epsilon = above(mean + math.sqrt(2 * -math.log(slack) * square))
-    leak = _log_kept(costs)
-    return epsilon, slack if not leak else min(1.0, above(-math.expm1(math.log1p(-slack) + leak)))
+    chance = share(checks.probability("slack", slack))
+    groups = _groups(costs, "advanced", Pure, Approximate)
+    pairs = [(_fit("advanced", upper(c.epsilon)), k) for c, k in groups.items()]
+    mean = math.fsum(k * e * math.tanh(e / 2) for e, k in pairs)
+    square = math.fsum(k * e * e for e, k in pairs)
+    epsilon = above(mean + math.sqrt(2 * -math.log(checks.probability("slack", chance)) * square)) if pairs else 0.0
+    leak = _log_kept(groups)
+    return epsilon, slack if not leak else min(1.0, above(-math.expm1(math.log1p(-chance) + leak)))
 
 
 def zcdp(costs):
@@ -127,7 +119,7 @@ def gaussian(costs):
     A pure cost counts as the mu that covers it (`curves.pure_to_gaussian`). Exact for Gaussian costs alone (Dong, Roth,
     Su 2022, Corollary 3.3).
     """
-    return _root(sum((k * _square(c) for c, k in _groups(costs, "gaussian", Gaussian, Pure).items()), Fraction(0)))
+    return root(sum((k * _square(c) for c, k in _groups(costs, "gaussian", Gaussian, Pure).items()), Fraction(0)))
 
 
 def _square(cost):
@@ -142,8 +134,9 @@ def numerical(costs, delta):
     and `Gaussian` costs; see `_losses.numerical_epsilon`."""
     groups = _groups(costs, "numerical", Pure, Approximate, Gaussian)
     checks.probability("delta", delta)
-    mu = _root(sum((k * c.mu ** 2 for c, k in groups.items() if isinstance(c, Gaussian)), Fraction(0)))
+    mu = root(sum((k * c.mu ** 2 for c, k in groups.items() if isinstance(c, Gaussian)), Fraction(0)))
     responses = [(c.epsilon, _delta(c), k) for c, k in groups.items() if not isinstance(c, Gaussian)]
+    _fit("numerical", max([mu, *(e for e, _, _ in responses)]))
     return numerical_epsilon(responses, mu, delta) if groups else 0.0
 
 
@@ -164,8 +157,8 @@ def epsilon_at(costs, delta, account=None):
     ValueError
         If the account does not apply to the costs or to delta, or if none does.
     """
-    costs = list(costs)
-    _groups(costs, "any", Pure, Approximate, ZCDP, Gaussian), checks.delta(delta)
+    costs = _listed(costs)
+    checks.delta(delta)
     if account is not None:
         return _BY[checks.one_of("account", account, ACCOUNTS)](costs, delta), account
     found, reasons = {}, []
@@ -187,12 +180,13 @@ def epsilon_at(costs, delta, account=None):
 
 def group(epsilon, delta, k):
     """Return `(epsilon, delta)`, fractions, of an (epsilon, delta)-private release for tables that differ in k steps:
-    k epsilon, and delta (e^(k epsilon) - 1)/(e^epsilon - 1) rounded up (Dwork and Roth 2014, Theorem 2.2)."""
+    k epsilon, and delta (e^(k epsilon) - 1)/(e^epsilon - 1) rounded up: each step adds, d_(j+1) = e^epsilon d_j + delta
+    (chapter 02; Dwork and Roth 2014, Theorem 2.2, is the case delta = 0)."""
     cost, k = Approximate(epsilon, delta), checks.integer("k", k, 1)
     if not cost.delta or k == 1:
         return k * cost.epsilon, cost.delta
-    e = upper(cost.epsilon)
-    log = math.log(upper(cost.delta)) + (k - 1) * e + math.log(-math.expm1(-k * e)) - math.log(-math.expm1(-e))
+    e, n = upper(cost.epsilon), upper(Fraction(k))
+    log = math.log(upper(cost.delta)) + (n - 1) * e + math.log(-math.expm1(-n * e)) - math.log(-math.expm1(-e))
     return k * cost.epsilon, Fraction(math.exp(log) * (1 + 1e-11)) if log < -1e-9 else Fraction(1)
 
 
@@ -227,12 +221,12 @@ def _basic_at(costs, delta):
 def _zcdp_at(costs, delta):
     rho, least = zcdp(costs)
     left = _left("zcdp", checks.as_fraction("delta", delta) - least, delta)
-    return curves.zcdp_epsilon(upper(rho), lower(left)) if rho else 0.0
+    return curves.zcdp_epsilon(_fit("zcdp", upper(rho), 1e300), lower(left)) if rho else 0.0
 
 
 def _gaussian_at(costs, delta):
     mu, left = gaussian(costs), _left("gaussian", lower(checks.as_fraction("delta", delta)), delta)
-    return curves.gaussian_epsilon(mu, left) if mu else 0.0
+    return curves.gaussian_epsilon(_fit("gaussian", mu), left) if mu else 0.0
 
 
 def _exact_at(costs, delta):
@@ -250,7 +244,9 @@ _BY = {"basic": _basic_at, "zcdp": _zcdp_at, "gaussian": _gaussian_at, "exact": 
 
 def _slack(account, costs, delta):
     """What the costs' own deltas leave of delta, rounded down: 1 - (1 - delta)/prod(1 - delta_i)."""
-    return _left(account, -math.expm1(math.log1p(-delta) * (1 - 1e-14) - _log_kept(costs)), delta)
+    rest = upper(1 - checks.as_fraction("delta", delta))
+    log = math.log1p(-share(delta)) if rest > 0.5 else math.log(rest)
+    return _left(account, min(-math.expm1(log * (1 - 1e-14) - _log_kept(costs)), 1 - 2**-53), delta)
 
 
 def _left(account, left, delta):
@@ -261,15 +257,31 @@ def _left(account, left, delta):
 
 def _log_kept(costs):
     """ln prod(1 - delta_i), rounded down."""
-    return math.fsum(k * math.log1p(-upper(_delta(c))) for c, k in Counter(costs).items() if _delta(c)) * (1 + 1e-14)
+    return math.fsum(k * log_rest(_delta(c)) for c, k in Counter(costs).items() if _delta(c)) * (1 + 1e-14)
+
+
+def _fit(account, size, most=1e150):
+    """Return an epsilon, rho or mu; refuse one whose square, or other use, would be beyond all floats."""
+    if size > most:
+        raise ValueError(f"costs must be at most {most:g} for the {account} account, got {upper(size):g}")
+    return size
+
+
+def _listed(costs):
+    """Return a list of costs; refuse what would lose how often each is paid, and what is no cost."""
+    if isinstance(costs, (Mapping, Set, str)) or not isinstance(costs, Iterable):
+        raise ValueError(f"costs must be a list of Pure, Approximate, ZCDP or Gaussian, got {costs!r}")
+    costs = list(costs)
+    for cost in costs:
+        if not isinstance(cost, KINDS):
+            raise ValueError(f"cost must be Pure, Approximate, ZCDP or Gaussian, got {cost!r}")
+    return costs
 
 
 def _groups(costs, account, *allowed):
-    """Count equal costs; refuse what is no cost, and costs of a kind that the account cannot take."""
-    groups = Counter(costs)
+    """Count equal costs; refuse costs of a kind that the account cannot take."""
+    groups = Counter(_listed(costs))
     for cost in groups:
-        if not isinstance(cost, (Pure, Approximate, ZCDP, Gaussian)):
-            raise ValueError(f"cost must be Pure, Approximate, ZCDP or Gaussian, got {cost!r}")
         if not isinstance(cost, allowed):
             raise ValueError(f"the {account} account takes {' and '.join(c.__name__ for c in allowed)} costs, "
                              f"got {type(cost).__name__}: {cost}")
@@ -282,16 +294,6 @@ def _delta(cost):
 
 def _rho(cost):
     return cost.rho if isinstance(cost, ZCDP) else (cost.mu if isinstance(cost, Gaussian) else cost.epsilon) ** 2 / 2
-
-
-def _root(square):
-    """The square root of a fraction, rounded up."""
-    return above(math.sqrt(upper(square))) if square else 0.0
-
-
-def _set(cost, **fields):
-    for name, value in fields.items():
-        object.__setattr__(cost, name, checks.as_fraction(name, value))
 
 
 def _shown(x):

@@ -4,7 +4,9 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,8 +108,10 @@ def test_spend_first_then_draw():
     (lambda b: b.spend("x", math.nan), "epsilon must be positive and finite, got nan"),
     (lambda b: b.spend("x", True), "epsilon must be positive and finite, got True"),
     (lambda b: b.spend("x", 0.1, -1e-9), "delta must be in [0, 1), got -1e-09"),
-    (lambda b: b.partition("p", str, []), "parts must be different names, at least one, got ()"),
-    (lambda b: b.partition("p", str, ["a", "a"]), "parts must be different names, at least one, got ('a', 'a')"),
+    (lambda b: b.partition("p", str, []), "parts must be different strings, at least one, got ()"),
+    (lambda b: b.partition("p", str, ["a", "a"]), "parts must be different strings, at least one, got ('a', 'a')"),
+    (lambda b: b.partition("p", str, ["a", 1]), "parts must be different strings, at least one, got ('a', 1)"),
+    (lambda b: b.partition("p", str, [["a"]]), "parts must be different strings, at least one, got (['a'],)"),
     (lambda b: [b.partition("p", str, ["a"]) for _ in range(2)], "name must be new to the ledger, got 'p' twice"),
     (lambda b: b.partition("p", str, ["a"]).spend("b", "x", 0.1), "part must be one of 'a', got 'b'"),
     (lambda b: b.partition("p", str, ["a"]).spend("a", "x", 0), "epsilon must be positive and finite, got 0"),
@@ -225,6 +229,43 @@ def test_a_mask_follows_the_rule_on_each_value():
     assert parts.mask([], "old").shape == (0,) and parts.mask([], "old").dtype == bool
 
 
+class Odd:
+    def __eq__(self, other):
+        raise RuntimeError("the value was 17")
+
+    __hash__ = None
+
+
+class AlwaysEqual(str):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = str.__hash__
+
+
+def failing(error):
+    def rule(value):
+        if value == 17:
+            raise error("17")
+        return "a"
+    return rule
+
+
+@pytest.mark.parametrize("rule", [
+    lambda v: pd.NA if v == 17 else "a", lambda v: np.array(["a", "a"]) if v == 17 else "a", lambda v: Odd() if v == 17 else "a",
+    lambda v: AlwaysEqual("b") if v == 17 else "a", lambda v: ["a"] if v == 17 else "a", lambda v: None if v == 17 else "a",
+    lambda v: {1: "a", 2: "a"}[v], lambda v: "a" + (None if v == 17 else ""), failing(TypeError), failing(KeyError), failing(StopIteration)])
+def test_no_private_value_decides_whether_a_mask_raises(rule):
+    parts = ledger().partition("p", rule, ["a", "c"])
+    assert parts.mask([1, 17, 2], "a").tolist() == [True, False, True]
+    assert parts.mask([17, 17], "c").tolist() == [False, False]
+
+
+def test_names_from_an_array_of_strings_count():
+    parts = ledger().partition("p", lambda v: np.array(["a", "b"])[v], np.array(["a", "b"]))
+    assert parts.mask([0, 1, 0], "a").tolist() == [True, False, True] and parts.mask([0, 1], np.str_("b")).tolist() == [False, True]
+
+
 # ------------------------------------------------------------------------------------------------------------ what it shows
 
 
@@ -315,6 +356,14 @@ def test_a_budget_is_converted_once_and_on_the_safe_side(epsilon, delta):
      "the gaussian account cannot take a cost of epsilon 1, delta 1e-09; a basic ledger adds deltas"),
     (lambda: ledger(1).spend("x", Pure(0.1), 1e-9), "delta must be left out beside a cost, got 1e-09 beside Pure(epsilon=Fraction(1, 10))"),
     (lambda: ledger(1).spend("x"), "epsilon must be positive and finite, got None"),
+    (lambda: account("zcdp", 1e-300, 1e-300),
+     "epsilon and delta must be larger for the zcdp account, whose cap would be 0, got epsilon 1e-300, delta 1e-300"),
+    (lambda: account("gaussian", 1, Fraction(1, 10**400)),
+     "epsilon and delta must be larger for the gaussian account, whose cap would be 0, got epsilon 1, delta 0"),
+    (lambda: account("basic", 1, 1e-3, plan=[("a", 0.5)]).spend("a", delta=0.3), "delta must be left out beside a planned label, got 0.3"),
+    (lambda: account("basic", 1, 1e-3, plan=[("a", 0.5)]).spend("a", delta=None), "delta must be in [0, 1), got None"),
+    (lambda: account("basic", 1, 1e-3, plan=[("a", 0.5)]).spend("a", 0.5, 0.3),
+     "cost of 'a' must be the planned one, epsilon 0.5, got epsilon 0.5, delta 0.3"),
     (lambda: account("zcdp", 1, 0), "delta must be positive for the zcdp account, got 0"),
     (lambda: account("basic", ZCDP(1), 0), "account must be 'zcdp' for a budget of rho 1, got 'basic'"),
     (lambda: account("exact", Gaussian(1), 0), "account must be 'gaussian' for a budget of mu 1, got 'exact'"),
@@ -328,6 +377,30 @@ def test_refusals_of_kinds(call, message):
 
 def account(name, epsilon, delta, neighbours="add-remove", **more):
     return Ledger(epsilon, delta, neighbours=neighbours, account=name, **more)
+
+
+def test_a_cap_for_a_delta_between_two_floats_is_rounded_down():
+    small = Fraction(8, 5) * Fraction(1, 2**1074)  # the nearest float is a quarter above
+    with mpmath.workdps(60):
+        for epsilon in (0.5, 3, 40):
+            log, e = -mpmath.log(mpmath.mpf(8) / 5 / mpmath.mpf(2) ** 1074), mpmath.mpf(epsilon)
+            t = mpmath.findroot(lambda t: (log - mpmath.log1p(t)) * (1 + 2 * t) / t**2 - mpmath.log1p(1 / t) - e,
+                                log / e * (1 + mpmath.sqrt(1 + e / log)))
+            exact = (e + mpmath.log1p(1 / t) - (log - mpmath.log1p(t)) / t) / (1 + t)
+            assert exact * 0.99 <= account("zcdp", epsilon, small).cap.rho <= exact
+            mu = account("gaussian", epsilon, small).cap.mu
+            mu = mpmath.mpf(mu.numerator) / mu.denominator
+            with mpmath.workdps(400):  # the two terms differ by 1e-324
+                delta = mpmath.erfc((e / mu - mu / 2) / mpmath.sqrt(2)) / 2 - mpmath.exp(e) * mpmath.erfc((e / mu + mu / 2) / mpmath.sqrt(2)) / 2
+            assert 0 < delta <= mpmath.mpf(8) / 5 / mpmath.mpf(2) ** 1074
+
+
+def test_one_cost_for_an_amount_is_never_below_it():
+    for i in range(1, 60):
+        most = Fraction(i, 7 ** (i % 9)) * 10 ** (i % 5)
+        assert _filters._one((most, 0), "zcdp") == [ZCDP(most)] and _filters._one((0, 0), "gaussian") == []
+        assert most <= _filters._one((most, 0), "gaussian")[0].mu ** 2 <= most * (1 + Fraction(1, 10**11))
+    assert _filters._one((Fraction(1, 10**400), 0), "gaussian")[0].mu ** 2 >= Fraction(1, 10**400)
 
 
 @pytest.mark.parametrize("budget", [ZCDP(0.1), Gaussian(0.1)])
@@ -538,6 +611,8 @@ def test_a_filter_with_a_plan_adds_as_it_goes():
     assert book.spent == (Fraction(6, 10), 0) and book.total("pure") == 1 and book.costs() == [("b", Fraction(6, 10))]
     with pytest.raises(BudgetExceeded, match="the plan asks for epsilon 1.1, delta 0; the budget is epsilon 1, delta 0"):
         account("basic", 1, 0.0, plan=[("a", 0.4), ("b", 0.7)])
+    with pytest.raises(BudgetExceeded, match="^the plan asks for epsilon 0.8, delta 2e-06; the budget is epsilon 1, delta 1e-06$"):
+        account("basic", 1, 1e-6, plan=[("a", Approximate(0.4, 1e-6))] * 2)
     with pytest.raises(ValueError, match="the zcdp account cannot take a cost of epsilon 1, delta 1e-09"):
         account("zcdp", 5, 1e-6, plan=[("a", Approximate(1, 1e-9))])
     with pytest.raises(ValueError, match="one epsilon"):
@@ -568,8 +643,17 @@ def test_totals_follow_from_the_cap_and_the_pure_one_from_what_is_booked():
         with pytest.raises(ValueError) as caught:
             call()
         assert str(caught.value) == message
-    with pytest.raises(ValueError, match="no account applies"):
-        ledger(1, 1e-6).total("approximate", 1e-7)
+    for delta in (1e-7, 0):  # no default stands in for a delta that is asked
+        with pytest.raises(ValueError, match="no account applies"):
+            ledger(1, 1e-6).total("approximate", delta)
+    assert ledger(1).total("approximate", 0) == 1
+
+
+def test_the_budgets_epsilon_is_not_stated_for_a_smaller_delta():
+    for name, tight in (("zcdp", 1.1046), ("gaussian", 1.1148)):
+        book = account(name, 1, 1e-6)
+        assert book.total("approximate", 1e-7) == pytest.approx(tight, abs=1e-4)
+        assert book.total("approximate", 1e-6) == pytest.approx(1, abs=1e-9) and book.total("approximate", 1e-5) < 0.95
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-6, 3e-7, 0.01])
@@ -603,6 +687,33 @@ def test_advice_is_true():
     assert deltas.advice(1e-7) == "none is cheaper"
 
 
+def test_advice_says_that_numbers_below_a_cap_are_no_guarantee():
+    end = " The guarantee stays the cap's; these numbers are for choosing the next ledger."
+    for name, cost in (("zcdp", Pure(0.01)), ("gaussian", Pure(0.01)), ("basic", Approximate(0.1, 1e-9))):
+        book = account(name, 8, 1e-6)
+        for i in range(60):
+            book.spend(str(i), cost)
+        said = book.advice(1e-6)
+        assert said.startswith(f"By the {name} account the costs booked come to epsilon ") and said.endswith(end), said
+        assert float(said.split()[10]) < 8 and book.total("approximate") == pytest.approx(8, rel=1e-9)
+        book.free("mean")
+        assert book.advice(1e-6) == said
+    pure = ledger(8, 1e-6)
+    for i in range(60):
+        pure.spend(str(i), 0.1)
+    assert pure.advice(1e-6).endswith(" at delta 1e-06.") and end not in pure.advice(1e-6)
+    planned = account("zcdp", 6, 1e-6, plan=PLAN).advice(1e-6)  # the plan's costs are the guarantee
+    assert planned == "By the zcdp account the plan costs epsilon 5.222 at delta 1e-06. By the exact account it costs epsilon 4.775."
+
+
+def test_advice_where_no_costs_cover_all_parts():
+    book = ledger(10, 0.9999, "replace-one")
+    parts = book.partition("p", str, "ab")
+    parts.spend("a", "x", 3, 1e-4), parts.spend("b", "x", 0.01, 0.4)
+    assert book.advice(0.99991) == book.advice(Fraction(99991, 10**5)) == "none is cheaper"
+    assert book.spent == (6, composition.group(0.01, 0.4, 2)[1])
+
+
 @pytest.mark.parametrize("neighbours", BOTH)
 def test_advice_with_parts_covers_the_dearest_way_through(neighbours):
     """Fixed beforehand: every list of costs that one record can meet costs at most what is advised."""
@@ -615,6 +726,45 @@ def test_advice_with_parts_covers_the_dearest_way_through(neighbours):
     lists = {"add-remove": [[0.2] * 30, [0.1] * 30], "replace-one": [[0.2] * 30 + [0.1] * 30, [0.4] * 30]}[neighbours]
     needed = [composition.epsilon_at([Pure(0.1)] * 30 + [Pure(e) for e in costs], 1e-6)[0] for costs in lists]
     assert max(needed) <= stated <= max(needed) * 1.001
+
+
+@pytest.mark.parametrize("cost,doubled", [(ZCDP(0.1), ZCDP(0.4)), (Gaussian(0.3), Gaussian(0.6)), (Pure(0.3), Pure(0.6)),
+                                          (Approximate(0.5, 1e-3), Approximate(*composition.group(0.5, 1e-3, 2)))])
+def test_a_replacement_inside_a_part_is_covered_by_two_steps(cost, doubled):
+    """The cover of one release costs what the ledger books for it, in every account that takes it."""
+    parts = {"a": [cost], "b": [type(cost)(*(getattr(cost, f) / 2 for f in vars(cost)))]}
+    assert _filters.covering([], [parts], "add-remove") == [cost] and _filters.covering([], [parts], "replace-one") == [doubled]
+    for name in ("basic", "zcdp", "gaussian"):
+        try:
+            booked = _filters.parallel(parts, "replace-one", name)
+        except ValueError:
+            continue
+        covered = _filters.amount(doubled, name)
+        if isinstance(cost, Pure) and name == "gaussian":  # mu of 2 epsilon is less than twice mu of epsilon
+            assert covered[0] < booked[0]
+        else:
+            assert covered == booked
+    if isinstance(cost, Approximate):
+        assert doubled.delta >= (1 + Fraction(math.exp(0.5)) * (1 - Fraction(1, 10**15))) * cost.delta
+
+
+@pytest.mark.parametrize("cost,step", [(ZCDP(0.02), 2), (Gaussian(0.2), 2), (Approximate(0.05, 1e-9), None)])
+def test_advice_on_parts_in_every_kind(cost, step):
+    """Under replace-one each of 40 releases on a part counts as two steps; here the epsilon advised is computed again."""
+    book = ledger(cost if step else 100, 0 if step else 0.5, "replace-one")
+    book = Ledger(type(cost)(50), neighbours="replace-one") if step else book
+    parts = book.partition("p", str, "ab")
+    for i in range(40):
+        parts.spend("a", str(i), cost)
+    said = book.advice(1e-6)
+    two = {ZCDP: lambda: ZCDP(4 * cost.rho), Gaussian: lambda: Gaussian(2 * cost.mu),
+           Approximate: lambda: Approximate(*composition.group(cost.epsilon, cost.delta, 2))}[type(cost)]()
+    needed = composition.epsilon_at([two] * 40, 1e-6)[0]
+    own = composition.epsilon_at([two] * 40, 1e-6, book.account)[0]
+    if "at most epsilon" in said:
+        assert needed <= float(said.split("at most epsilon ")[1].split()[0]) <= needed * 1.001
+    else:
+        assert said == "none is cheaper" and own == pytest.approx(needed, rel=1e-6)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 5)), max_size=4), min_size=1, max_size=3), st.sampled_from(BOTH))

@@ -2,6 +2,8 @@
 import functools
 import itertools
 import math
+import random
+import warnings
 from fractions import Fraction
 
 import mpmath
@@ -81,6 +83,20 @@ def test_costs_are_exact_and_compare_by_value():
     (lambda: ZCDP(0), "rho must be positive and finite, got 0"),
     (lambda: Gaussian("1"), "mu must be positive and finite, got '1'"),
     (lambda: composition.basic([0.1]), "cost must be Pure, Approximate, ZCDP or Gaussian, got 0.1"),
+    (lambda: composition.basic(None), "costs must be a list of Pure, Approximate, ZCDP or Gaussian, got None"),
+    (lambda: composition.basic({Pure(1): -5}), "costs must be a list of Pure, Approximate, ZCDP or Gaussian, got {Pure(epsilon=Fraction(1, 1)): -5}"),
+    (lambda: composition.zcdp({Pure(1)}), "costs must be a list of Pure, Approximate, ZCDP or Gaussian, got {Pure(epsilon=Fraction(1, 1))}"),
+    (lambda: composition.epsilon_at(Pure(1), 0.1), "costs must be a list of Pure, Approximate, ZCDP or Gaussian, got Pure(epsilon=Fraction(1, 1))"),
+    (lambda: composition.epsilon_at(None, 0.1), "costs must be a list of Pure, Approximate, ZCDP or Gaussian, got None"),
+    (lambda: composition.numerical("1", 0.1), "costs must be a list of Pure, Approximate, ZCDP or Gaussian, got '1'"),
+    (lambda: composition.gaussian([[Pure(1)]]), "cost must be Pure, Approximate, ZCDP or Gaussian, got [Pure(epsilon=Fraction(1, 1))]"),
+    (lambda: composition.epsilon_at([Pure(1), None], 0.1), "cost must be Pure, Approximate, ZCDP or Gaussian, got None"),
+    (lambda: composition.advanced([Pure(1e300)], 0.1), "costs must be at most 1e+150 for the advanced account, got 1e+300"),
+    (lambda: composition.numerical([Pure(1e300), Pure(1)], 0.1), "costs must be at most 1e+150 for the numerical account, got 1e+300"),
+    (lambda: composition.numerical([Gaussian(1e200)], 0.1), "costs must be at most 1e+150 for the numerical account, got inf"),
+    (lambda: composition.epsilon_at([Gaussian(1e153)], 0.1, "gaussian"), "costs must be at most 1e+150 for the gaussian account, got 1e+153"),
+    (lambda: composition.epsilon_at([Pure(1e200)], 0.1, "zcdp"), "costs must be at most 1e+300 for the zcdp account, got inf"),
+    (lambda: composition.advanced(TENTHS, Fraction(1, 10**400)), "slack must be strictly between 0 and 1, got 0.0"),
     (lambda: composition.basic([ZCDP(1)]), "the basic account takes Pure and Approximate costs, got ZCDP: rho 1"),
     (lambda: composition.advanced([Gaussian(1)], 0.1), "the advanced account takes Pure and Approximate costs, got Gaussian: mu 1"),
     (lambda: composition.advanced(TENTHS, 0), "slack must be strictly between 0 and 1, got 0"),
@@ -114,6 +130,39 @@ def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_costs_may_come_from_a_generator():
+    costs = [Approximate(0.1, 1e-3)] * 20 + [Approximate(0.2, 1e-4)]
+    assert composition.advanced(iter(costs), 1e-6) == composition.advanced(costs, 1e-6)
+    assert composition.advanced(costs, 1e-6)[1] > 0.0199
+    assert composition.epsilon_at(iter(costs), 0.05) == composition.epsilon_at(costs, 0.05)
+
+
+def test_nothing_costs_nothing():
+    assert composition.advanced([], 1e-6) == (0.0, 1e-6)
+    assert composition.numerical([], 0.5) == composition.numerical([Pure(0.1)], 0.9) == 0.0
+    assert [composition.epsilon_at([], 0.5, name)[0] for name in ("basic", "advanced", "zcdp", "gaussian", "exact", "numerical")] == [0] * 6
+
+
+def test_the_ends_of_all_floats_give_numbers_without_warnings():
+    tiny, nearly = Fraction(1, 10**400), 1 - Fraction(1, 10**30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert composition.exact_pure_delta(1e308, 10, 5) == composition.exact_pure_delta(1e308, 1, 5) == 1
+        assert composition.exact_pure_delta(1e308, 1, 1e308) == 0
+        assert composition.exact_pure_epsilon(1e308, 10, 0.5) == math.inf and composition.exact_pure_epsilon(1e307, 10, 0.5) == 1e308
+        assert composition.exact_pure_epsilon(0.1, 3, tiny) == 0.3 and composition.exact_pure_epsilon(0.1, 3, nearly) == 0
+        for name in ("advanced", "zcdp", "exact", "numerical"):
+            assert 0 <= composition.epsilon_at([Pure(0.1)] * 3, nearly, name)[0] < 0.1
+        assert composition.epsilon_at([Pure(1e300), Pure(2e300)], 0.1) == (3e300, "basic")
+        assert composition.group(1, 1e-9, 10**400) == (10**400, 1)
+        for certain in (nearly, 1 - tiny):
+            assert 1 - 1e-11 < composition.advanced([Approximate(1, certain)], 1e-6)[1] <= 1
+            for name in ("advanced", "exact", "numerical"):
+                with pytest.raises(ValueError, match=f"must exceed the costs' own deltas for the {name} account, got 0.5"):
+                    composition.epsilon_at([Approximate(1, certain)] * 2, 0.5, name)
+        assert composition.epsilon_at([ZCDP(tiny)], 0.1, "zcdp")[0] >= 0 and composition.gaussian([Gaussian(1e-200)]) >= 1e-200
 
 
 def test_no_account_at_all_says_why():
@@ -360,6 +409,119 @@ def test_groups_at_the_edges():
     assert composition.group(0.1, 0, 7) == (Fraction(7, 10), 0)
     assert composition.group(300, 1e-6, 3) == (900, 1) and composition.group(1, 0.5, 2) == (2, 1)
     assert 0 < composition.group(400, 1e-300, 2)[1] < 1e-125
+
+
+# ------------------------------------------------------------------------------- the last digits, where the margins decide
+
+SMALL = Fraction(8, 5) * Fraction(1, 2**1074)  # the nearest float is a quarter above
+
+
+def of(x):
+    return mpmath.mpf(x.numerator) / x.denominator
+
+
+def seeded(n=60):
+    draw = random.Random(11)
+    for _ in range(n):
+        yield [cost for _ in range(draw.randint(1, 4)) for cost in [draw.choice([Pure, lambda e: Approximate(e, draw.choice(
+            [1e-9, 3e-7, 1e-4, 0.01])), Gaussian])(round(10 ** draw.uniform(-4, 1), 6))] * draw.choice([1, 3, 50, 1000])], draw
+
+
+def test_advanced_is_rounded_up_at_forty_digits():
+    with mpmath.workdps(40):
+        for costs, draw in seeded():
+            costs, slack = [c for c in costs if not isinstance(c, Gaussian)], 10 ** draw.uniform(-12, -0.1)
+            epsilons = [of(c.epsilon) for c in costs]
+            exact = mpmath.fsum(e * mpmath.tanh(e / 2) for e in epsilons) + mpmath.sqrt(
+                -2 * mpmath.log(mpmath.mpf(slack)) * mpmath.fsum(e * e for e in epsilons))
+            kept = mpmath.fprod(1 - of(composition._delta(c)) for c in costs)
+            epsilon, delta = composition.advanced(costs, slack)
+            assert exact <= epsilon <= exact * (1 + 2e-12) and 1 - (1 - mpmath.mpf(slack)) * kept <= delta
+
+
+def test_roots_are_rounded_up():
+    for costs, _ in seeded():
+        square = sum(composition._square(c) for c in costs if isinstance(c, (Pure, Gaussian)))
+        mu = composition.gaussian([c for c in costs if isinstance(c, (Pure, Gaussian))])
+        assert square <= Fraction(mu) ** 2 <= square * (1 + Fraction(1, 10**11))
+
+
+def test_what_the_costs_own_deltas_leave_is_rounded_down():
+    with mpmath.workdps(40):
+        for costs, draw in seeded(150):
+            costs = [c for c in costs if not isinstance(c, Gaussian)]
+            kept = mpmath.fprod(1 - of(composition._delta(c)) for c in costs)
+            stated = composition._log_kept(costs)
+            assert mpmath.log(kept) * (1 + 2e-14) <= stated <= mpmath.log(kept)
+            delta = float(1 - kept * (1 - 10 ** draw.uniform(-12, -1)))
+            left = 1 - (1 - of(Fraction(repr(delta)))) / kept  # the delta is read as its decimal
+            if left > 1e-12:
+                assert left - 1e-12 <= composition._slack("exact", costs, delta) <= left
+
+
+def test_a_delta_between_two_floats_is_rounded_down_for_zcdp():
+    with mpmath.workdps(60):
+        for rho in (0.01, 0.5, 3):
+            r, log = mpmath.mpf(repr(rho)), -mpmath.log(of(SMALL))
+            t = mpmath.findroot(lambda t: r * t * t + mpmath.log1p(t) - log, mpmath.sqrt(log / r))
+            exact = (1 + t) * r + (log - mpmath.log1p(t)) / t - mpmath.log1p(1 / t)
+            assert exact <= composition.epsilon_at([ZCDP(rho)], SMALL, "zcdp")[0] <= exact * 1.01
+
+
+@pytest.mark.parametrize("epsilon0", [0.1, 0.3, 0.7, 1.1, Fraction(1, 3), 2.3])
+def test_the_highest_loss_counts_up_to_its_last_digit(epsilon0):
+    """Just below the sum of all epsilons only the highest loss is left, by less than its rounding."""
+    with mpmath.workdps(60):
+        for k in range(1, 40):
+            most, epsilon = k * Fraction(str(epsilon0)), _losses.lower(k * Fraction(str(epsilon0)))
+            if Fraction(repr(epsilon)) < most:  # read as its decimal
+                exact = (1 + mpmath.exp(-of(Fraction(str(epsilon0))))) ** -k * -mpmath.expm1(of(Fraction(repr(epsilon)) - most))
+                assert 0 < exact <= composition.exact_pure_delta(epsilon0, k, epsilon)
+
+
+@pytest.mark.parametrize("epsilon0,k,step", [(0.7, 3, 0.7), (0.1, 7, 0.1), (0.3, 5, 0.1), (1.1, 9, 1.1), (0.75, 3, 0.15), (0.5, 4, 0.13)])
+def test_a_law_on_the_grid_is_nowhere_below_the_true_one(epsilon0, k, step):
+    """Also just below each loss, where the true law has its kinks; a step is a float, the losses are decimals."""
+    with mpmath.workdps(50):
+        low, law, lost = _losses._on_grid(Fraction(str(epsilon0)), Fraction(0), k, step)
+        e0, points = mpmath.mpf(str(epsilon0)), [(low + i) * mpmath.mpf(step) for i in range(law.size)]
+        p = 1 / (1 + mpmath.exp(-e0))
+        true = [(mpmath.binomial(k, i) * p ** (k - i) * (1 - p) ** i, (k - 2 * i) * e0) for i in range(k + 1)]
+
+        def delta(law, epsilon):
+            return mpmath.fsum(m * max(0, -mpmath.expm1(epsilon - loss)) for m, loss in law)
+        for _, loss in true[:k // 2 + 1]:
+            for below in (1e-25, 1e-17, 1e-9, 0.01):
+                ours = lost + delta([(mpmath.mpf(m), x) for m, x in zip(law.tolist(), points)], loss - below)
+                assert delta(true, loss - below) <= ours
+
+
+def test_what_the_grid_cuts_off_counts_as_an_infinite_loss():
+    for costs, delta in (([Pure(0.1)] * 1000, 1e-60), ([Pure(0.1)] * 150 + [Pure(0.2)] * 150, 1e-90)):
+        with pytest.raises(ValueError, match=r"^delta must be above \d\.?\d*e-\d\d for the numerical account, got 1e-[69]0$"):
+            composition.numerical(costs, delta)
+    assert composition.numerical([Pure(0.1)] * 1000, 1e-40) >= composition.exact_pure_epsilon(0.1, 1000, 1e-40) * (1 - 1e-11)
+    low, law, lost = _losses._on_grid(Fraction(1, 10), Fraction(0), 1000, 0.1)
+    with mpmath.workdps(40):
+        p, top = 1 / (1 + mpmath.exp(-mpmath.mpf("0.1"))), low + int(np.flatnonzero(law)[-1]) - 1
+        tail = mpmath.fsum(mpmath.binomial(1000, i) * p ** (1000 - i) * (1 - p) ** i for i in range(501) if 1000 - 2 * i > top)
+        assert 0 < tail <= lost < 1e-42
+    assert [x if np.isscalar(x) else x.tolist() for x in _losses._cut(-3, np.arange(1.0, 9), 2)] == [-2, [3.0, 3, 4, 5, 6], 15.0]
+
+
+@pytest.mark.parametrize("error", ["search", "rounding"])
+@pytest.mark.parametrize("costs,delta", [([Gaussian(1.0)], 5e-14), ([Gaussian(0.3)], 1e-13), ([Pure(0.3)] * 20, 1e-6)])
+def test_numerical_survives_a_library_that_is_a_little_off(error, costs, delta, monkeypatch):
+    """A search that stops too early, and deltas too small by less than the bound that is stated for them."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    of_epsilon, of_delta = (getattr(pld.PrivacyLossDistribution, f"get_{name}") for name in ("delta_for_epsilon", "epsilon_for_delta"))
+    off = 9e-15 * (error == "rounding") * isinstance(costs[0], Gaussian)
+    early = 1 - 1e-6 * (error == "search")
+    monkeypatch.setattr(pld.PrivacyLossDistribution, "get_delta_for_epsilon", lambda self, e: of_epsilon(self, e) - off)
+    monkeypatch.setattr(pld.PrivacyLossDistribution, "get_epsilon_for_delta", lambda self, d: of_delta(self, d + off) * early)
+    epsilon = composition.numerical(costs, delta)
+    assert curves.gaussian_delta(epsilon, float(costs[0].mu)) <= delta if off or isinstance(costs[0], Gaussian) else True
+    assert isinstance(costs[0], Gaussian) or composition.exact_pure_delta(0.3, 20, epsilon) <= delta * (1 + 1e-11)
 
 
 def subsample_laws(n, x, rate, law):
