@@ -7,51 +7,17 @@ point and serve experiments; `discrete_release` is exact and takes `noise.SYSTEM
 """
 import math
 from fractions import Fraction
-from functools import lru_cache
+from numbers import Real
 
 import numpy as np
-from scipy import special
 
-from dputils import checks, curves, noise
-from dputils.mechanisms import _int64
+from dputils import checks, noise
+from dputils._scales import _sigma
+from dputils._scales import accuracy, analytic_sigma, cdf, classical_sigma, combined_mu, logpdf, tail  # noqa: F401
+from dputils.mechanisms import _float, _int64
 from dputils.sensitivity import of_gram
 
 _WINDOW = 1 << 16  # terms of a sum taken at a time
-
-
-def classical_sigma(sensitivity, epsilon, delta):
-    """Return sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon, for epsilon below 1 only (Dwork and Roth 2014,
-    Theorem A.1). `analytic_sigma` is smaller and holds for every epsilon."""
-    checks.positive("sensitivity", sensitivity), checks.epsilon(epsilon), checks.probability("delta", delta)
-    if epsilon >= 1:
-        raise ValueError(f"epsilon must be below 1, got {epsilon!r}: the classical formula is proved there only; use "
-                         "analytic_sigma")
-    return math.sqrt(2 * math.log(1.25 / delta)) * float(sensitivity) / float(epsilon)
-
-
-def analytic_sigma(sensitivity, epsilon, delta):
-    """Return the smallest sigma whose Gaussian noise is (epsilon, delta)-private, rounded up by at most 1e-12 of it.
-
-    Parameters
-    ----------
-    sensitivity, epsilon, delta : float or array
-        l2 sensitivity, positive; epsilon at least 0; delta strictly between 0 and 1. They broadcast.
-
-    Returns
-    -------
-    float or array
-        sensitivity/mu, in the unit of the sensitivity.
-
-    Source
-        Balle and Wang 2018, Theorem 8 and Algorithm 1; `curves.gaussian_mu`.
-    """
-    for value in np.asarray(sensitivity).flat:
-        checks.positive("sensitivity", value)
-    sigma = np.asarray(sensitivity, dtype=float) / curves.gaussian_mu(epsilon, delta)  # mu's margin covers the division
-    return sigma if sigma.ndim else sigma.item()
-
-
-_sigma = lru_cache(maxsize=64, typed=True)(analytic_sigma)  # releases repeat the same calibration
 
 
 def release(value, sensitivity, epsilon, delta, *, rng):
@@ -64,7 +30,9 @@ def release(value, sensitivity, epsilon, delta, *, rng):
 
     Parameters
     ----------
-    value : float or array of any shape, finite
+    value : number or array of numbers of any shape
+        Its type and shape are public. What lies beyond all floats counts as the largest float of its sign, which
+        brings no two values further apart; NaN, which no sensitivity bounds, counts as 0.
     sensitivity, epsilon, delta : float
         l2 sensitivity in the unit of the value; epsilon at least 0, delta strictly between 0 and 1.
     rng : numpy.random.Generator
@@ -77,44 +45,23 @@ def release(value, sensitivity, epsilon, delta, *, rng):
     Error
         Per coordinate: unbiased, variance sigma^2, P(|error| > t) = `tail`(t, sigma).
     """
-    value = np.asarray(value, dtype=float)
-    noisy = value + noise.gaussian(_sigma(sensitivity, epsilon, delta), value.shape or None, rng=rng)
+    value = _reals(value)
+    with np.errstate(over="ignore"):
+        noisy = value + noise.gaussian(_sigma(sensitivity, epsilon, delta), value.shape or None, rng=rng)
     return noisy if value.shape else float(noisy)
 
 
-def logpdf(x, sigma):
-    """Log density of N(0, sigma^2) at x (any shape)."""
-    s = float(checks.positive("sigma", sigma))
-    return -(np.asarray(x) / s) ** 2 / 2 - math.log(s * math.sqrt(2 * math.pi))
-
-
-def cdf(x, sigma):
-    """Distribution function of N(0, sigma^2) at x (any shape)."""
-    return special.ndtr(np.asarray(x) / float(checks.positive("sigma", sigma)))
-
-
-def tail(t, sigma):
-    """P(|Y| > t) of N(0, sigma^2) for t >= 0, and 1 below (any shape)."""
-    return special.erfc(np.maximum(t, 0) / (math.sqrt(2) * float(checks.positive("sigma", sigma))))
-
-
-def accuracy(sigma, beta, k=1):
-    """The alpha for which all of k independent noises stay within alpha with probability exactly 1 - beta."""
-    checks.positive("sigma", sigma), checks.probability("beta", beta), checks.integer("k", k, low=1)
-    return float(sigma) * math.sqrt(2) * float(special.erfcinv(-math.expm1(math.log1p(-beta) / k)))
-
-
-def combined_mu(sensitivities, sigmas):
-    """Return the mu of several independent Gaussian releases seen as one: sqrt(sum (sensitivity/sigma)^2), rounded up.
-
-    Each release divided by its sigma has unit noise; all of them together are one vector with unit noise, whose l2
-    sensitivity adds in squares (Dong, Roth, Su 2022, Corollary 3.3). Arrays or numbers that broadcast, positive.
-    """
-    ratios = np.broadcast_arrays(np.asarray(sensitivities, dtype=float), np.asarray(sigmas, dtype=float))
-    for name, values in zip(("sensitivities", "sigmas"), ratios):
-        if not np.all((values > 0) & np.isfinite(values)) or values.size == 0:
-            raise ValueError(f"{name} must be positive and finite, got {values.tolist()}")
-    return math.hypot(*(ratios[0] / ratios[1]).flat) * (1 + 4 * 2.0**-52)
+def _reals(value):
+    """Private numbers as finite floats."""
+    array, masked = np.asarray(value), isinstance(value, np.ma.MaskedArray)
+    if array.dtype == object and all(isinstance(v, Real) for v in array.flat):
+        array = np.array([_float(v) for v in array.flat], dtype=float).reshape(array.shape)
+    if masked or array.dtype.kind not in "iufb":
+        kinds = {type(v).__name__ for v in array.flat} if array.dtype == object else {str(array.dtype)}
+        shown = "a masked array" if masked else f"type {', '.join(sorted(kinds))}"
+        raise ValueError(f"value must be a number or an array of numbers, got {shown}")
+    with np.errstate(over="ignore"):
+        return np.nan_to_num(array.astype(float))
 
 
 # ---------------------------------------------------------------------------------------------------- Gram matrices
@@ -142,7 +89,8 @@ def gram_release(X, norm, neighbours, epsilon, delta, *, rng):
     Parameters
     ----------
     X : array of numbers of shape (n, d), d at least 1, n at least 0
-        Private. A row with a NaN or an infinity counts as a row of zeros; a row longer than norm is shortened to it.
+        Private. A row that holds a NaN or, as floats, an infinity counts as a row of zeros; a row longer than norm is
+        shortened to it. Masked arrays and matrices are refused: a mask would be ignored, `*` is another product.
     norm : float, positive
         Bound on the Euclidean length of a row.
     neighbours : {"add-remove", "replace-one"}
@@ -158,12 +106,14 @@ def gram_release(X, norm, neighbours, epsilon, delta, *, rng):
         Besides clipping: unbiased, variance sigma^2 on the diagonal and sigma^2/2 off it, so the expected squared
         Frobenius error is sigma^2 d(d + 1)/2, with sigma = `analytic_sigma`(`sensitivity.of_gram`, epsilon, delta).
     """
-    if not isinstance(X, np.ndarray) or X.dtype.kind not in "iufb" or X.ndim != 2 or X.shape[1] == 0:
-        shown = (X.dtype.name, X.shape) if isinstance(X, np.ndarray) else type(X).__name__
+    plain = isinstance(X, np.ndarray) and not isinstance(X, (np.ma.MaskedArray, np.matrix))
+    if not plain or X.dtype.kind not in "iufb" or X.ndim != 2 or X.shape[1] == 0:
+        shown = (X.dtype.name, X.shape) if plain else type(X).__name__
         raise ValueError(f"X must be a numpy array of numbers of shape (n, d), got {shown}")
     sigma = _sigma(of_gram(norm, neighbours), epsilon, delta)
-    rows = _clipped(X.astype(float), float(norm))
-    return rows.T @ rows + symmetric_noise(X.shape[1], sigma, rng=rng)
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of the rows
+        rows = _clipped(X.astype(float), float(norm))
+        return rows.T @ rows + symmetric_noise(X.shape[1], sigma, rng=rng)
 
 
 def _clipped(rows, norm):
@@ -212,8 +162,10 @@ def discrete_delta(epsilon, sigma, sensitivity=1):
     c = checks.as_fraction("epsilon", epsilon) * s2 / shift - Fraction(shift, 2)
     first = max(math.floor(c) + 1, -math.ceil(10 * sigma))  # outcomes below -10 sigma weigh less than 1e-21
     lead, var = max(first, 0), float(s2)
-    if lead > 100 * sigma:  # delta is below exp(-5000)
+    if lead > 40 * sigma:  # delta is below exp(-800): below all floats
         return math.ulp(0.0)
+    if c < -100 * sigma:  # all outcomes above -10 sigma count, and lose less than exp(-18000)
+        return 1.0
     end = math.ceil(math.sqrt(lead * lead + 100 * var)) + 1
     total = []
     for start in range(first, end, _WINDOW):
@@ -242,7 +194,10 @@ def discrete_sigma(sensitivity, epsilon, delta):
         may hold as well, and a larger one may fail: the value is meant to be used, not rounded.
     """
     checks.integer("sensitivity", sensitivity, low=1)
-    near = analytic_sigma(sensitivity, float(checks.not_negative("epsilon", epsilon)), delta)
+    near = _sigma(sensitivity, float(checks.not_negative("epsilon", epsilon)), delta)
+    if not 1e-5 <= near <= 9.9e5:
+        raise ValueError(f"sensitivity, epsilon and delta ask for sigma {near:.3g}; discrete_sigma reaches 1e-5 to "
+                         f"9.9e5 steps of the grid: take a {'coarser' if near > 1 else 'finer'} grid")
     step = Fraction(2) ** (math.frexp(near)[1] - 21)
 
     def holds(n):
@@ -270,7 +225,7 @@ def discrete_release(value, sensitivity, rho, *, rng):
     ----------
     value : int or integer array of any shape (see `mechanisms.geometric_release`)
     sensitivity, rho : int, float or Fraction
-        Positive, floats read as decimals; sensitivity need not be whole.
+        Positive, floats read as decimals; sensitivity need not be whole. The sigma they ask for is at most 2^50.
     rng : numpy.random.Generator or noise.SYSTEM
 
     Returns
@@ -285,8 +240,7 @@ def discrete_release(value, sensitivity, rho, *, rng):
         Canonne, Kamath, Steinke 2020, Theorem 14.
     """
     sigma, value = _zcdp_sigma(sensitivity, rho), _int64(value)
-    with np.errstate(over="ignore"):
-        noisy = value + noise.discrete_gaussian(sigma, value.shape or None, rng=rng)
+    noisy = value + noise.discrete_gaussian(sigma, value.shape or None, rng=rng)
     return int(noisy) if value.shape == () else noisy
 
 
@@ -294,5 +248,8 @@ def _zcdp_sigma(sensitivity, rho):
     """Return a Fraction above sensitivity/sqrt(2 rho), by at most 2^-39 of it: the root is irrational."""
     checks.positive("sensitivity", sensitivity), checks.positive("rho", rho)
     square = checks.as_fraction("sensitivity", sensitivity) ** 2 / checks.as_fraction("rho", rho) / 2
+    if square >= 1 << 100:
+        raise ValueError(f"sensitivity and rho ask for a sigma above 2**50, got {sensitivity!r} and {rho!r}: take a "
+                         "coarser grid")
     bits = 40 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     return (math.isqrt(math.floor(square * Fraction(4) ** bits)) + 1) / Fraction(2) ** bits

@@ -76,11 +76,15 @@ def of_gram(norm, neighbours):
 
     A row x adds x x', of Frobenius norm |x|^2. Replacing x by y changes the matrix by |x x' - y y'|^2 = |x|^4 + |y|^4 -
     2 (x'y)^2 <= 2 norm^4, attained by two orthogonal rows of length norm; so is the same value of the upper triangle.
-    With a single column, where no rows are orthogonal, norm^2 would do.
+    With a single column, where no rows are orthogonal, norm^2 would do. norm^2 is the nearest float (2^-53 of it, for
+    which `gaussian.analytic_sigma` has a margin), the next above where floats are subnormal; sqrt(2) norm^2 never less.
     """
-    norm = float(checks.positive("norm", norm))
-    square = checks.positive("norm**2", norm * norm)
-    return square if checks.neighbours(neighbours) == "add-remove" else math.nextafter(math.sqrt(2), 2) * square
+    length = float(checks.positive("norm", norm))
+    square = length * length if length > 1e-150 else math.nextafter(length * length, 1)
+    bound = square if checks.neighbours(neighbours) == "add-remove" else math.nextafter(math.sqrt(2), 2) * square
+    if length == 0 or math.isinf(bound):
+        raise ValueError(f"norm must have a square (times sqrt 2 under replace-one) that is a float, got {norm!r}")
+    return bound
 
 
 def neighbour_pairs(domain, n, neighbours):

@@ -14,8 +14,13 @@ OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 def public_names(source):
-    """Return the public functions and classes of a module; of a command (a module with `main`) the reader meets only that."""
-    found = [node.name for node in ast.parse(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    """Return the public functions and classes of a module, and what it takes from its inner half (`dputils._name`) only
+    to pass it on; of a command (a module with `main`) the reader meets only that."""
+    body = ast.parse(source).body
+    found = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    inner = [node for node in body if isinstance(node, ast.ImportFrom) and node.module.startswith("dputils._")]
+    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    found += [alias.name for node in inner for alias in node.names if alias.name not in used]
     return [] if "main" in found else [name for name in found if not name.startswith("_")]
 
 
@@ -88,6 +93,8 @@ def test_a_name_that_no_chapter_introduces_is_found():
     lines = ["import numpy as np", "SCALE = 1", "def draw(): return 4", "def bits(): return 0", "def size(): return 2",
              "def _own(): return 5", "class Law: x = 6"]
     modules = {"noise": "\n".join(lines), "run": "def find(): pass\ndef main(): pass"}
+    half = {"curves": "from dputils._half import shown, helper, _own\ndef slope(): return helper()"}
+    assert missing_names(half, []) == ["curves.slope", "curves.shown"]
     assert missing_names(modules, []) == ["noise.draw", "noise.bits", "noise.size", "noise.Law"]
     text = "`noise.size` is named, noise.bits only in prose, `noise.Laws` is another name"
     cells = [nbformat.v4.new_code_cell("x = noise.draw(3)"), nbformat.v4.new_markdown_cell(text)]

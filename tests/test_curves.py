@@ -65,6 +65,40 @@ def test_mu_for_large_delta_no_epsilon_and_extreme_arguments():
         assert 1 - 1e-6 < mu / math.sqrt(2) / math.sqrt(epsilon) < 1
 
 
+def test_mu_and_epsilon_at_the_ends_of_the_floats_stay_private_and_close():
+    mp.dps = 400  # two terms near 1/2 differ by 1e-323
+    for epsilon, delta in [(0, 1.5e-323), (0, 1.63e-322), (0, 5e-324), (1e-322, 5e-324), (3e-320, 1e-320)]:
+        mu = curves.gaussian_mu(epsilon, delta)
+        assert mu == 0 or exact_delta(epsilon, mu)[0] <= mpf(delta), (epsilon, delta)
+        assert mpf(mu) >= mpf(delta) * mp.sqrt(2 * mp.pi) - 3e-323
+    for mu, delta in [(9.6e-318, 3.5e-305), (1e-310, 5e-324), (1e-320, 1e-321)]:
+        assert exact_delta(curves.gaussian_epsilon(mu, delta), mu)[0] <= mpf(delta), (mu, delta)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-10, 0.3])
+def test_between_the_moderate_and_the_enormous_the_root_is_not_replaced_by_a_bound(delta):
+    for epsilon in (2e10, 1e11, 1e12):  # a bound from delta <= Q(a) would be off by 1e-11 of mu at the first
+        assert 0 <= excess_of_mu(epsilon, delta, curves.gaussian_mu(epsilon, delta)) <= 2e-13
+    for mu in (1.1e5, 1e6, 1e7):
+        epsilon = curves.gaussian_epsilon(mu, delta)
+        value, _, slope = exact_delta(epsilon, mu)
+        assert 0 <= float((mpf(delta) - value) / slope) <= 4e-13 * epsilon
+
+
+def test_few_steps_solve_for_floats_of_all_sizes(monkeypatch):
+    """Six steps are the most seen; the loop allows twelve. Each step calls the curve once."""
+    calls, log_side = [], curves._log_side
+    monkeypatch.setattr(curves, "_log_side", lambda *x: calls.append(1) or log_side(*x))
+    rng = np.random.default_rng(13)
+    for _ in range(40):
+        delta = np.concatenate([10 ** rng.uniform(-323, 0, 250), 1 - 10 ** rng.uniform(-15, -0.1, 50)])
+        for size in (10 ** rng.uniform(-322, 308, 300), 10 ** rng.uniform(-8, 9, 300)):
+            for solve in (curves.gaussian_mu, curves.gaussian_epsilon):
+                calls.clear()
+                solve(size, delta)
+                assert len(calls) <= 7 + 2
+
+
 def test_delta_bounds_the_exact_one_closely():
     rng = np.random.default_rng(2)
     mu = 10 ** rng.uniform(-8, 3, 500)
@@ -220,6 +254,16 @@ def test_zcdp_conversions_are_the_optimum_over_orders_and_on_the_private_side():
         assert exact_zcdp_epsilon(rho, delta) <= epsilon < exact_zcdp_epsilon(rho * (1 + 1e-10), delta)
 
 
+def test_zcdp_delta_of_extreme_arguments_is_a_number_on_the_private_side():
+    for rho, epsilon in [(1, 1e155), (1e-3, 1e153), (1e-300, 1e5), (1, 1e308), (5e-324, 5e-324), (1e308, 1e308)]:
+        true, ours = mp.exp(exact_zcdp_log_delta(rho, epsilon)), curves.zcdp_delta(rho, epsilon)
+        assert true <= ours <= max(true * (1 + mpf(10) ** -11), mpf(5e-324)), (rho, epsilon)
+    rng = np.random.default_rng(12)
+    wide, delta = 10 ** rng.uniform(-323, 308, (2, 2000)), 10 ** rng.uniform(-323, -1e-9, 2000)
+    for values in (curves.zcdp_delta(*wide), curves.zcdp_epsilon(wide[0], delta), curves.zcdp_rho(wide[0], delta)):
+        assert not np.isnan(values).any() and (values >= 0).all()
+
+
 def test_zcdp_never_beats_the_gaussian_curve_it_bounds():
     epsilon, delta = np.meshgrid(np.logspace(-3, 2, 21), np.logspace(-50, -1, 26))
     rho = curves.zcdp_rho(epsilon, delta)
@@ -233,7 +277,17 @@ def test_pure_to_zcdp_is_exact():
     assert curves.pure_to_zcdp(0.1) == 0.005
 
 
+@given(st.floats(5e-324, 1e154))
+def test_pure_to_zcdp_of_a_float_is_the_smallest_float_not_below_the_decimal(epsilon):
+    exact = Fraction(repr(epsilon)) ** 2 / 2
+    rho = curves.pure_to_zcdp(epsilon)
+    assert Fraction(math.nextafter(rho, 0)) < exact <= Fraction(rho)
+
+
 def test_pure_to_gaussian_passes_through_the_kink_from_above():
+    assert curves.pure_to_gaussian(5e-324) == 1e-323  # 6.2e-324, rounded up
+    for epsilon in (1e-310, 3e-322, 1e-300, 9e-301):
+        assert 0 <= mpf(curves.pure_to_gaussian(epsilon)) - epsilon * mp.sqrt(mp.pi / 2) <= 3e-15 * epsilon + 1e-323
     for epsilon in (1e-12, 1e-6, 0.01, 0.5, 1.9, 1.999999, 2, 2.1, 5, 50, 700, 1e5):
         half = mpf(curves.pure_to_gaussian(epsilon)) / 2
         kink, slope = 1 / (1 + mp.exp(mpf(epsilon))), mp.npdf(half)
@@ -274,6 +328,23 @@ def test_rdp_to_epsilon_takes_the_best_order():
     assert curves.rdp_to_epsilon(fine, 100 * curves.laplace_rdp(fine, 10), 1e-6) == pytest.approx(4.98417, abs=1e-4)
 
 
+def test_rdp_to_epsilon_is_never_below_the_formula():
+    rng = np.random.default_rng(14)
+    for _ in range(200):
+        orders = 1 + 10 ** rng.uniform(-3, 5, 5)
+        divergences, delta = orders * 10 ** rng.uniform(-8, 3), 10 ** rng.uniform(-300, -0.1)
+        exact = min(mpf(d) + mp.log1p(-1 / mpf(a)) - mp.log(mpf(a) * mpf(delta)) / (mpf(a) - 1)
+                    for a, d in zip(orders, divergences))
+        ours = curves.rdp_to_epsilon(orders, divergences, delta)
+        assert max(0, exact) <= ours <= max(0, exact) * (1 + 1e-13) + mpf(10) ** -11
+
+
+def test_rdp_to_epsilon_skips_infinite_divergences():
+    finite = curves.rdp_to_epsilon([2, 8], [0.1, 0.4], 1e-6)
+    assert curves.rdp_to_epsilon([2, 8, 64], [0.1, 0.4, math.inf], 1e-6) == finite
+    assert curves.rdp_to_epsilon([2, 64], math.inf, 1e-6) == math.inf
+
+
 # --------------------------------------------------------------------------------------------------------- arguments
 
 
@@ -305,7 +376,12 @@ def test_numbers_give_floats_and_arrays_broadcast():
     (lambda: curves.laplace_rdp(1, 1), "order must be above 1 and finite, got 1"),
     (lambda: curves.laplace_rdp(2, 0), "scale must be positive and finite, got 0"),
     (lambda: curves.rdp_to_epsilon([2, 1], [1, 1], 0.1), "orders must be above 1 and finite, got 1"),
-    (lambda: curves.rdp_to_epsilon([2], [-1.0], 0.1), "divergences must be at least 0 and finite, got -1.0"),
+    (lambda: curves.rdp_to_epsilon([2], [-1.0], 0.1), "divergences must be at least 0, got -1.0"),
+    (lambda: curves.rdp_to_epsilon([2], math.nan, 0.1), "divergences must be at least 0, got nan"),
+    (lambda: curves.rdp_to_epsilon([], [], 0.1), "orders and divergences must not be empty, got shapes (0,) and (0,)"),
+    (lambda: curves.rdp_to_epsilon([2], [1], [0.1, 0.2]), "delta must be strictly between 0 and 1, got [0.1, 0.2]"),
+    (lambda: curves.gaussian_mu(1, 1 - np.longdouble("1e-18")), "delta must be strictly between 0 and 1, got 1.0"),
+    (lambda: curves.pure_to_zcdp(1e200), "epsilon must have a half square that is a float, got 1e+200: pass"),
 ])
 def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:

@@ -78,6 +78,20 @@ def test_combined_mu_adds_squares_and_bounds_them():
         assert exact <= Fraction(gaussian.combined_mu(ratio, 1)) ** 2 <= exact * (1 + Fraction(1, 10**14))
 
 
+@pytest.mark.filterwarnings("error")
+def test_scales_at_the_ends_of_the_floats_round_up():
+    assert gaussian.combined_mu([1e-300], [1e300]) >= 5e-324 and gaussian.combined_mu(1e300, 1e-300) == math.inf
+    for sizes in ([3e-322], [5e-324] * 3, [1e-310, 7e-315], [1e-323] * 100):
+        exact = sum(Fraction(s) ** 2 for s in sizes) / 49
+        assert exact <= Fraction(gaussian.combined_mu(sizes, 7.0)) ** 2
+    assert Fraction(gaussian.analytic_sigma(5e-324, 1000, 0.9)) >= Fraction(5e-324) / Fraction(
+        curves.gaussian_mu(1000, 0.9))
+    assert gaussian.classical_sigma(1, 0.5, 5e-324) == pytest.approx(2 * math.sqrt(2 * (math.log(1.25) + 744.4400719)))
+    assert gaussian.accuracy(1, 0.05, 10**400) == pytest.approx(
+        float(mp.findroot(lambda a: mp.log(mp.erfc(a / mp.sqrt(2))) - mp.log(-mp.log(0.95)) + 400 * mp.log(10), 43)))
+    assert gaussian.accuracy(1, 1e-250, 10**60) == pytest.approx(gaussian.accuracy(1, 1e-290, 10**20), rel=1e-12)
+
+
 def test_several_releases_have_the_loss_of_one():
     """The privacy loss of two independent releases, drawn, has the law of one release with the combined mu."""
     mus, n = np.array([0.7, 1.1]), 200_000
@@ -99,6 +113,30 @@ def test_release_draws_its_law_and_a_smaller_scale_is_caught():
     assert not audit.law_test(small, lambda x: gaussian.cdf(x, sigma)).passes()
     assert type(gaussian.release(1, 1, 1, 0.1, rng=RNG(1))) is float
     assert gaussian.release(np.zeros((2, 3, 4)), 1, 1, 0.1, rng=RNG(1)).shape == (2, 3, 4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_private_numbers_of_every_size_are_released_without_error_or_warning():
+    huge, longer = np.finfo(float).max, np.array([np.finfo(np.longdouble).max])
+    noisy = gaussian.release([math.nan, math.inf, -math.inf, 0.5], 1, 1, 0.1, rng=RNG(1))
+    plain = gaussian.release([0, huge, -huge, 0.5], 1, 1, 0.1, rng=RNG(1))
+    assert noisy.tolist() == plain.tolist()
+    for value, counts_as in [(10**400, huge), (-Fraction(10**400, 3), -huge), (longer, [huge]), (True, 1),
+                             ([10**400, Fraction(1, 2)], [huge, 0.5])]:
+        for size in (1, 1e306):
+            noisy = gaussian.release(value, size, 1, 0.1, rng=RNG(2))
+            assert np.array_equal(noisy, gaussian.release(counts_as, size, 1, 0.1, rng=RNG(2)))
+    X = np.vstack([np.full((1, 2), longer), np.ones((1, 2), dtype=np.longdouble)])
+    assert np.array_equal(gaussian.gram_release(X, 1, "add-remove", 1, 0.1, rng=RNG(3)),
+                          gaussian.gram_release(np.array([[0.0, 0], [1, 1]]), 1, "add-remove", 1, 0.1, rng=RNG(3)))
+    gaussian.gram_release(np.full((9, 2), 1e154), 1e154, "add-remove", 1000, 0.9, rng=RNG(4))
+
+
+def test_a_repeated_calibration_does_not_pass_a_bool():
+    gaussian.release(0, 1, 1, 0.1, rng=RNG(1))
+    for arguments in [(True, 1, 0.1), (1, True, 0.1), (1.0, np.True_, 0.1)]:
+        with pytest.raises(ValueError, match="must be"):
+            gaussian.release(0, *arguments, rng=RNG(1))
 
 
 def coordinates(matrices):
@@ -201,6 +239,8 @@ def test_discrete_delta_of_large_sigma_meets_the_continuous_curve_and_tiny_delta
     assert 1e-296 < gaussian.discrete_delta(1, 36.5) < 1e-288
     assert gaussian.discrete_delta(1e9, 1000) == gaussian.discrete_delta(1e308, 1e6) == 5e-324
     assert gaussian.discrete_delta(0, 1e-6) == gaussian.discrete_delta(1, 1, 10**30) == 1
+    assert gaussian.discrete_delta(1, 1, 10**400) == gaussian.discrete_delta(1e308, 1e6, 10**400) == 1
+    assert gaussian.discrete_delta(1, 38.3) > 5e-324 == gaussian.discrete_delta(1, 41)
     assert gaussian.discrete_delta(Fraction(1, 3), Fraction(7, 2)) == pytest.approx(gaussian.discrete_delta(1 / 3, 3.5))
 
 
@@ -250,6 +290,12 @@ def test_the_scale_of_a_zcdp_release_is_just_above_the_root(size, rho):
     assert size**2 / (2 * rho) < sigma**2 < size**2 / (2 * rho) * (1 + Fraction(1, 2**37))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_sum_beyond_64_bits_wraps_without_a_warning():
+    drawn = [gaussian.discrete_release(2**63 - 1, 1, 0.01, rng=RNG(seed)) for seed in range(20)]
+    assert min(drawn) < 0 < max(drawn)
+
+
 def test_discrete_release_of_numbers_and_the_system():
     assert type(gaussian.discrete_release(5, 1, 0.1, rng=noise.SYSTEM)) is int
     assert gaussian.discrete_release(np.zeros((2, 3), dtype=np.int8), 1, 0.1, rng=noise.SYSTEM).shape == (2, 3)
@@ -265,14 +311,39 @@ def test_discrete_release_of_numbers_and_the_system():
     (lambda: gaussian.analytic_sigma(1, 1, 1), "delta must be strictly between 0 and 1, got 1"),
     (lambda: gaussian.release(1, 1, 1, 0.1, rng=noise.SYSTEM), "rng must be a np.random.Generator for floating-point"),
     (lambda: gaussian.release(1, 1, 1, 0.1, rng=7), "rng must be a np.random.Generator or dputils.noise.SYSTEM, got 7"),
+    (lambda: gaussian.classical_sigma(1, 5e-324, 0.1), "sensitivity, epsilon and delta ask for a sigma beyond"),
+    (lambda: gaussian.classical_sigma(1, Fraction(1, 10**400), 0.1), "epsilon must be positive and finite, got 0.0"),
+    (lambda: gaussian.classical_sigma(1, 0.5, Fraction(1, 10**400)), "delta must be strictly between 0 and 1, got 0.0"),
+    (lambda: gaussian.analytic_sigma(1e308, 1e-6, 1e-6), "sensitivity, epsilon and delta ask for a sigma beyond"),
+    (lambda: gaussian.release(1, 1e308, 1, 1e-6, rng=RNG(1)), "sensitivity, epsilon and delta ask for a sigma beyond"),
+    (lambda: gaussian.release(1, [1, 2], 1, 0.1, rng=RNG(1)), "sensitivity must be positive and finite, got [1, 2]"),
+    (lambda: gaussian.release(1, 1, np.ones(2), 0.1, rng=RNG(1)), "epsilon must be a number, got array([1., 1.])"),
+    (lambda: gaussian.release(1, 1, 1, [0.1], rng=RNG(1)), "delta must be strictly between 0 and 1, got [0.1]"),
+    (lambda: gaussian.release(None, 1, 1, 0.1, rng=RNG(1)), "value must be a number or an array of numbers, got type "
+     "NoneType"),
+    (lambda: gaussian.release([1j], 1, 1, 0.1, rng=RNG(1)), "value must be a number or an array of numbers, got type "
+     "complex128"),
+    (lambda: gaussian.release("a", 1, 1, 0.1, rng=RNG(1)),
+     "value must be a number or an array of numbers, got type <U1"),
+    (lambda: gaussian.release(np.ma.array([1, 2], mask=[1, 0]), 1, 1, 0.1, rng=RNG(1)), "value must be a number or an"),
+    (lambda: gaussian.gram_release(np.ma.ones((3, 2)), 1, "add-remove", 1, 0.1, rng=RNG(1)), "X must be a "
+     "numpy array of numbers of shape (n, d), got MaskedArray"),
+    (lambda: gaussian.gram_release(np.ones((3, 2)).view(np.matrix), 1, "add-remove", 1, 0.1, rng=RNG(1)),
+     "X must be a numpy array of numbers of shape (n, d), got matrix"),
+    (lambda: gaussian.discrete_sigma(1, 1e-9, 1e-9), "sensitivity, epsilon and delta ask for sigma 2.76e+08; disc"),
+    (lambda: gaussian.discrete_sigma(1, 1e14, 1e-9), "sensitivity, epsilon and delta ask for sigma 7.07e-08; disc"),
+    (lambda: gaussian.discrete_release(1, 1, 1e-300, rng=RNG(1)), "sensitivity and rho ask for a sigma above "
+     "2**50, got 1 and 1e-300: take a coarser grid"),
     (lambda: gaussian.tail(1, 0), "sigma must be positive and finite, got 0"),
     (lambda: gaussian.cdf(1, -1), "sigma must be positive and finite, got -1"),
     (lambda: gaussian.logpdf(1, math.nan), "sigma must be positive and finite, got nan"),
     (lambda: gaussian.accuracy(1, 1), "beta must be strictly between 0 and 1, got 1"),
     (lambda: gaussian.accuracy(1, 0.1, 0), "k must be at least 1, got 0"),
-    (lambda: gaussian.combined_mu([1, 0], 1), "sensitivities must be positive and finite, got [1.0, 0.0]"),
-    (lambda: gaussian.combined_mu(1, [math.inf]), "sigmas must be positive and finite, got [inf]"),
-    (lambda: gaussian.combined_mu([], 1), "sensitivities must be positive and finite, got []"),
+    (lambda: gaussian.combined_mu([1, 0], 1), "sensitivities must be positive and finite, got 0"),
+    (lambda: gaussian.combined_mu("a", 1), "sensitivities must be positive and finite, got 'a'"),
+    (lambda: gaussian.combined_mu(True, 1), "sensitivities must be positive and finite, got True"),
+    (lambda: gaussian.combined_mu(1, [math.inf]), "sigmas must be positive and finite, got inf"),
+    (lambda: gaussian.combined_mu([], 1), "sensitivities and sigmas must not be empty, got shapes (0,)"),
     (lambda: gaussian.symmetric_noise(0, 1, rng=RNG(1)), "d must be at least 1, got 0"),
     (lambda: gaussian.symmetric_noise(2, 0, rng=RNG(1)), "sigma must be positive and finite, got 0"),
     (lambda: gaussian.gram_release([[1, 2]], 1, "add-remove", 1, 0.1, rng=RNG(1)), "X must be a numpy array"),

@@ -2,6 +2,7 @@
 import itertools
 import math
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -151,9 +152,17 @@ def test_gram_sensitivity_by_brute_force_over_tables():
 
 
 def test_gram_sensitivity_refuses_and_rounds_up():
-    assert sensitivity.of_gram(2, "add-remove") == 4 and sensitivity.of_gram(1, "replace-one") ** 2 > 2
-    for norm, shown in ((0, "norm must be"), (math.inf, "norm must be"), (1e155, "norm**2 must be")):
-        with pytest.raises(ValueError, match=shown.replace("*", r"\*")):
-            sensitivity.of_gram(norm, "add-remove")
+    assert sensitivity.of_gram(2, "add-remove") == 4
+    rng = np.random.default_rng(1)
+    for norm in np.concatenate([rng.uniform(1, 2, 300), 10 ** rng.uniform(-162, -160, 300), [1.0, 1e-170, 1e-154]]):
+        exact = Fraction(norm) ** 2
+        assert Fraction(sensitivity.of_gram(norm, "replace-one")) ** 2 >= 2 * exact**2
+        assert Fraction(sensitivity.of_gram(norm, "add-remove")) >= exact * (1 - Fraction(1, 2**53))
+    assert sensitivity.of_gram(1.2e154, "add-remove") == 1.2e154**2
+    for norm, neighbours, shown in ((0, "add-remove", "norm must be"), (math.inf, "add-remove", "norm must be"),
+                                    (1e155, "add-remove", "norm must have a square"),
+                                    (1.2e154, "replace-one", "norm must have a square")):
+        with pytest.raises(ValueError, match=f"{shown}.*, got {norm}".replace("+", r"\+")):
+            sensitivity.of_gram(norm, neighbours)
     with pytest.raises(ValueError, match="neighbours must be one of"):
         sensitivity.of_gram(1, "add")
