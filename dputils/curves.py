@@ -114,7 +114,11 @@ def gaussian_epsilon(mu, delta):
 
 def _slope(x):
     """G(x) = 1 - x R(x); for large x by its continued fraction, where the difference would be noise."""
-    return np.where(x < 100, 1 - x * _mills(x), 1 / (1 + x * (x + 2 / (x + 3 / (x + 4 / np.maximum(x, 1))))))
+    slope = 1 - x * _mills(x)
+    if (far := x >= 100).any():
+        x = x[far]
+        slope[far] = 1 / (1 + x * (x + 2 / (x + 3 / (x + 4 / x))))
+    return slope
 
 
 def _log_side(epsilon, mu, side):
@@ -126,7 +130,8 @@ def _log_side(epsilon, mu, side):
     if (close := (mu < 0.008 * (2 + m)) & (side > 0)).any():
         m, h = m[close], h[close]
         node = math.sqrt(0.6) * h
-        gap[close] = h / 9 * (5 * _slope(m - node) + 8 * _slope(m) + 5 * _slope(m + node))
+        first, middle, last = _slope(np.stack([m - node, m, m + node]))
+        gap[close] = h / 9 * (5 * first + 8 * middle + 5 * last)
     return np.log(np.abs(gap)) - a * a / 2 - _LOG_ROOT, a, b, far, gap
 
 
