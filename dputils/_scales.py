@@ -13,7 +13,7 @@ from dputils._conversions import _floats
 
 def classical_sigma(sensitivity, epsilon, delta):
     """Return sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon, for epsilon below 1 only (Dwork and Roth 2014,
-    Theorem A.1). `analytic_sigma` is smaller and holds for every epsilon."""
+    Theorem A.1). Numbers only. `analytic_sigma` is smaller and holds for every epsilon."""
     _public(sensitivity, checks.epsilon(epsilon), delta)
     if epsilon >= 1:
         raise ValueError(f"epsilon must be below 1, got {epsilon!r}: the classical formula is proved there only; use "
@@ -85,7 +85,11 @@ def tail(t, sigma):
 
 
 def accuracy(sigma, beta, k=1):
-    """The alpha for which all of k independent noises stay within alpha with probability exactly 1 - beta."""
+    """The alpha for which all of k independent real noises stay within alpha with probability exactly 1 - beta.
+
+    For discrete Gaussian noise of the same sigma alpha + 1 does: P(|Z| >= m) <= P(|Y| >= m - 1) for whole m >= 1
+    (Canonne, Kamath, Steinke 2020).
+    """
     checks.positive("sigma", sigma), checks.probability("beta", beta), checks.integer("k", k, low=1)
     one = -math.expm1(math.log1p(-beta) / k) if k < 1 << 1000 else 0.0  # the share of one noise
     if one < 1e-300:  # its logarithm then, as it is about -log1p(-beta)/k

@@ -2,7 +2,8 @@
 
 mu is the sensitivity of a Gaussian release divided by its standard deviation; rho is the parameter of zero-concentrated
 privacy (zCDP). A guarantee (epsilon, delta) is rounded up, a budget (mu, rho) down, by a margin that covers the
-rounding of the computation. Arguments are numbers or arrays, which broadcast; numbers give a float, arrays an array.
+rounding of the computation. Arguments are numbers or arrays, which broadcast; numbers give a float, arrays an array
+(`pure_to_zcdp` and the delta of `rdp_to_epsilon` are numbers).
 
 The Gaussian curve. The privacy loss between N(0, 1) and N(mu, 1) is N(mu^2/2, mu^2), so with a = epsilon/mu - mu/2,
 b = epsilon/mu + mu/2, the upper tail Q and the density phi of N(0, 1)

@@ -191,7 +191,8 @@ def discrete_sigma(sensitivity, epsilon, delta):
     Fraction
         A multiple of 2^-20 times the power of two next below `analytic_sigma`. `discrete_delta` at it is at most delta,
         and one step of this grid lower it is not. delta need not fall with sigma, so a smaller sigma further down
-        may hold as well, and a larger one may fail: the value is meant to be used, not rounded.
+        may hold as well, and a larger one may fail: the value is meant to be used, not rounded. Draw with
+        `noise.discrete_gaussian(sigma, rng=rng)`.
     """
     checks.integer("sensitivity", sensitivity, low=1)
     near = _sigma(sensitivity, float(checks.not_negative("epsilon", epsilon)), delta)
@@ -234,7 +235,8 @@ def discrete_release(value, sensitivity, rho, *, rng):
         Of the shape of `value`; a sum beyond 64 bits wraps around.
 
     Error
-        Unbiased; variance at most sigma^2 = sensitivity^2/(2 rho), up to 2^-38 of it.
+        Unbiased; variance at most sigma^2 = sensitivity^2/(2 rho), up to 2^-38 of it; all of k coordinates within
+        `accuracy`(sigma, beta, k) + 1 with probability at least 1 - beta.
 
     Source
         Canonne, Kamath, Steinke 2020, Theorem 14.
