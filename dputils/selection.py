@@ -26,7 +26,7 @@ Letters: q_i the scores, q* the largest, Delta their sensitivity (how far one ne
 """
 import math
 from collections.abc import Sequence
-from numbers import Integral, Number, Real
+from numbers import Number, Rational, Real
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def permute_and_flip_law(scores, scale):
     return law * p
 
 
-def noisy_max_law(scores, scale, noise="laplace"):
+def noisy_max_law(scores, scale, noise="exponential"):
     """Probabilities that a score plus independent noise is the largest, shape (m,), to about 1e-12 relative.
 
     P(i) is the integral of f(x - q_i) prod_(j != i) F(x - q_j), with f and F the density and distribution function of
@@ -209,9 +209,9 @@ def exact_release(scores, sensitivity, epsilon, *, monotone=False, rng):
     Parameters
     ----------
     scores : integer array of shape (m,), or a list of Python integers of any size
-        Private; cut off at +-(2^62 - 1) steps, NaN and what is not a number read as the lowest. Finite numbers of
-        another type are refused, for types are public: round them to a public grid first.
-    sensitivity : int, in steps of the grid; it must bound the change of the rounded scores
+        Private; cut off at +-(2^62 - 1) steps, NaN and what is not a number read as the lowest, other numbers in a list
+        rounded down. An array of another type is refused, for its type is public: round it to a public grid first.
+    sensitivity : int, in steps of the grid; it must bound the change of the scores as rounded
     epsilon : float or Fraction, a float is read as the decimal that prints it
     monotone : see `exponential_scale`; rng : numpy.random.Generator or noise.SYSTEM
 
@@ -283,12 +283,12 @@ def _array(name, values, kinds="iufb", read=mechanisms._float):
 
 
 def _whole(score):
-    """A private element as an integer, cut off at +-_LIMIT."""
-    if isinstance(score, Integral) and not isinstance(score, (bool, np.timedelta64)):
-        return max(-_LIMIT, min(int(score), _LIMIT))
+    """A private element as an integer: rounded down, cut off at +-_LIMIT, the lowest if it is no number."""
+    if isinstance(score, Rational) and not isinstance(score, np.timedelta64):
+        return max(-_LIMIT, min(math.floor(score), _LIMIT))
     value = mechanisms._float(score) if isinstance(score, (Number, np.bool_)) else math.nan
     if math.isfinite(value):
-        raise ValueError(f"scores must be integers, got type {type(score).__name__}")
+        return max(-_LIMIT, min(math.floor(value), _LIMIT))
     return _LIMIT if value > 0 else -_LIMIT
 
 

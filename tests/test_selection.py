@@ -147,7 +147,7 @@ def test_the_law_of_the_laplace_maximum_against_an_integral_of_its_own(scores, s
     ends = sorted({*ends, *(np.linspace(min(q), max(q), 9))})
     exact = [float(mpmath.quad(lambda x: density(x - q[i]) * mpmath.fprod(below(x - v) for v in q[:i] + q[i + 1:]), ends))
              for i in range(len(q))]
-    np.testing.assert_allclose(s.noisy_max_law(scores, scale), exact, rtol=1e-12)
+    np.testing.assert_allclose(s.noisy_max_law(scores, scale, "laplace"), exact, rtol=1e-12)
 
 
 def test_permute_and_flip_law_with_a_panel_of_no_width():
@@ -158,7 +158,7 @@ def test_permute_and_flip_law_with_a_panel_of_no_width():
 
 def test_two_candidates_and_laplace_noise_have_a_closed_form():
     for gap in (0.0, 0.3, 2, 40, 300):  # P(difference of two standard Laplace noises > gap) = (2 + gap) exp(-gap)/4
-        assert s.noisy_max_law([gap, 0], 1)[1] == pytest.approx((2 + gap) * math.exp(-gap) / 4, rel=1e-12, abs=0)
+        assert s.noisy_max_law([gap, 0], 1, "laplace")[1] == pytest.approx((2 + gap) * math.exp(-gap) / 4, rel=1e-12, abs=0)
 
 
 def test_the_law_of_many_candidates():
@@ -574,17 +574,29 @@ def test_public_numbers_of_every_release_are_refused_by_name(release):
     (lambda **k: s.noisy_max_release([1, 2], 1, 1, monotone="no", **k), "monotone must be True or False, got 'no'"),
     (lambda **k: s.top_k_release([1, 2], 3, 1, 1, **k), "k must be at most the number of candidates, 2, got 3"),
     (lambda **k: s.top_k_release([1, 2], 0, 1, 1, **k), "k must be at least 1, got 0"),
-    (lambda **k: s.exact_release([1.0, 2], 1, 1, **k), "scores must be integers, got type float"),
-    (lambda **k: s.exact_release([True, 2], 1, 1, **k), "scores must be integers, got type bool"),
     (lambda **k: s.exact_release(np.array([1.0]), 1, 1, **k), "scores must be integers, got type float64"),
     (lambda **k: s.exact_release(np.array([True]), 1, 1, **k), "scores must be integers, got type bool"),
-    (lambda **k: s.exact_release([Fraction(1, 2), 2], 1, 1, **k), "scores must be integers, got type Fraction"),
-    (lambda **k: s.exact_release([np.True_, 2], 1, 1, **k), "scores must be integers, got type bool"),
     (lambda **k: s.exact_release([1, 2], 1.5, 1, **k), "sensitivity must be an integer, got 1.5"),
     (lambda **k: s.exact_release([1, 2], 1, math.inf, **k), "epsilon must be positive and finite, got inf")])
 def test_refusals_of_releases(call, words):
     with pytest.raises(ValueError, match=words):
         call(rng=rng())
+
+
+@pytest.mark.parametrize("odd,whole", [
+    (2.0, 2), (2.9, 2), (-2.1, -3), (Fraction(-1, 2), -1), (True, 1), (np.True_, 1), (np.float32(7.5), 7), (1e300, 2**62 - 1),
+    (-1e300, 1 - 2**62), (10**400, 2**62 - 1), (math.nan, 1 - 2**62), (math.inf, 2**62 - 1), (None, 1 - 2**62)])
+def test_exact_release_reads_every_element_of_a_list_by_one_rule(odd, whole):
+    # whether a private element is finite, or a number at all, must not show in an error
+    np.testing.assert_array_equal(s._steps_below_best([odd, 5]), s._steps_below_best([whole, 5]))
+    assert s.exact_release([odd, 5], 1, 1, rng=rng()) in (0, 1)
+
+
+def test_rounding_down_moves_by_at_most_the_sensitivity_rounded_up():
+    twelfths = [Fraction(i, 12) for i in range(-40, 41)]
+    for a in twelfths:
+        for step in (Fraction(1, 12), Fraction(1, 2), Fraction(1), Fraction(4, 3)):
+            assert abs(s._whole(a + step) - s._whole(a)) <= math.ceil(step)
 
 
 @pytest.mark.parametrize("release", [*RELEASES.values(), s.exact_release])

@@ -78,7 +78,7 @@ def small():
         print(f"{name + ', 3 candidates':44} {seconds / 200 * 1e6:8.2f} us")
     many = rng.normal(scale=10, size=M)
     for name, job in {"permute_and_flip_law, 1e6": lambda: selection.permute_and_flip_law(many, 2.0),
-                      "noisy_max_law laplace, 1e3": lambda: selection.noisy_max_law(many[:1000], 2.0)}.items():
+                      "noisy_max_law laplace, 1e3": lambda: selection.noisy_max_law(many[:1000], 2.0, "laplace")}.items():
         print(f"{name:44} {medians({name: job}, repeats=3)[name] * 1e3:8.2f} ms")
 
 
