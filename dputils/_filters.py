@@ -5,6 +5,7 @@ the way, and the cap is the guarantee. Amounts are pairs (amount, delta) of exac
 ("zcdp") or mu^2 ("gaussian"); delta is 0 but for "basic". Where a logarithm enters, amounts are rounded up, caps down.
 """
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
@@ -26,6 +27,14 @@ def as_cost(epsilon, delta=0.0):
         return epsilon
     checks.epsilon(epsilon), checks.delta(delta)
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+
+def lines(plan):
+    """Return the (label, cost) pairs of a plan."""
+    plan = list(plan) if isinstance(plan, Iterable) and not isinstance(plan, (Mapping, str)) else [plan]
+    if not all(isinstance(line, (tuple, list)) and len(line) == 2 for line in plan):
+        raise ValueError(f"plan must be a list of (label, cost) pairs, got {plan!r}")
+    return [(label, as_cost(cost)) for label, cost in plan]
 
 
 def cap(budget, account):
@@ -169,8 +178,8 @@ def _one(pair, account):
 
 
 def _digits(x):
-    """A float rounded up to four digits."""
-    return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(x))
+    """A float, read as its decimal, rounded up to four digits."""
+    return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(float(x))))
 
 
 def _twice(epsilon, delta):

@@ -70,7 +70,7 @@ class Ledger:
         self.cap = _filters.cap(budget, self.account)
         self._entries, self._partitions, self._plan, self._spent = [], {}, None, (Fraction(0), Fraction(0))
         if plan is not None:
-            self._plan = [Entry(label, _filters.as_cost(cost)) for label, cost in plan]
+            self._plan = [Entry(*line) for line in _filters.lines(plan)]
             self._open = list(self._plan)
             self._check_plan()
         elif not self.unit:
@@ -103,13 +103,11 @@ class Ledger:
 
         Parameters
         ----------
-        name : str
-            Name of the partition in the ledger's table; each name once.
+        name : str, each name once in a ledger
         rule : function
             From the value of one record to the name of its part; it must not look at the other records or at the
             row's position.
-        parts : sequence of str
-            The names of all parts, public and fixed beforehand.
+        parts : sequence of str, the names of all parts, public and fixed beforehand
         """
         if self._plan is not None:
             raise ValueError(f"a ledger with a plan has no partitions, got {name!r}: plan the releases on "
@@ -139,9 +137,9 @@ class Ledger:
         """Return a guarantee in one notion, a float that is never too small.
 
         Without a plan it is for all that is and will be booked, and follows from the cap: a filter bounds its cap, not
-        what happens to be spent. One exception: "pure" is the sum of the epsilons booked, which bounds the privacy loss
-        of what has been released, also when they were chosen on the way: no results seen are more than e^epsilon times
-        as probable under one neighbour as under the other. With a plan it is for all of it, by the cheapest account.
+        what happens to be spent. One exception: "pure" is the sum of the epsilons booked, an ex-post bound on the privacy
+        loss of what has been released, also when they were chosen on the way: no results seen are more than e^epsilon
+        times as probable under one neighbour as under the other. With a plan it is for all of it, by the cheapest account.
 
         Parameters
         ----------
@@ -275,16 +273,18 @@ class Partition:
     def __init__(self, ledger, name, rule, parts):
         if not parts or not all(isinstance(part, str) for part in parts) or len(set(parts)) != len(parts):
             raise ValueError(f"parts must be different strings, at least one, got {parts!r}")
+        if not callable(rule):
+            raise ValueError(f"rule must be a function of one record's value, got {rule!r}")
         self.ledger, self.name, self.rule, self.parts = ledger, name, rule, parts
 
     def mask(self, values, part):
-        """Return a boolean array that marks the records of `part`.
+        """Return a boolean array that marks the records of `part` in a list or one-dimensional array of values.
 
-        The rule sees one value at a time. A value for which it fails, or returns anything but the name of a part, a
-        string, is in none of them: whether a release raises must not depend on a private value.
-        """
+        A value for which the rule fails, or gives no part's name, is in none: private values decide no error."""
         import numpy as np
         checks.one_of("part", part, self.parts)
+        if getattr(values, "ndim", 1) != 1:
+            raise ValueError(f"values must be one-dimensional, got {values.ndim} dimensions")
         return np.fromiter((self._names(value, part) for value in values), dtype=bool)
 
     def _names(self, value, part):

@@ -779,3 +779,35 @@ def test_covering_costs_are_at_least_each_part(parts, neighbours):
         assert all(a >= b for a, b in zip(most, least)) and composition.zcdp(cover) >= composition.zcdp(whole + part)
         own = _filters.total(whole, [{"a": part}], neighbours, "basic")
         assert composition.basic(cover)[0] >= own[0]
+
+
+@pytest.mark.parametrize("plan", [{"a": 0.1}, [("a", 0.1), "b"], {"ab": 0.1}, 5, "ab", [("a", 0.1, 2)], [["a"]]])
+def test_a_plan_that_is_no_list_of_pairs_is_named(plan):
+    with pytest.raises(ValueError, match=r"plan must be a list of \(label, cost\) pairs, got"):
+        Ledger(1, neighbours="add-remove", plan=plan)
+
+
+def test_a_plan_may_be_any_iterable_of_pairs():
+    ledger = Ledger(1, neighbours="add-remove", plan=(line for line in [["a", 0.5], ("b", Pure(0.5))]))
+    ledger.spend("b"), ledger.spend("a")
+    assert ledger.remaining == (0, 0)
+
+
+@pytest.mark.parametrize("rule", [None, "age", 3])
+def test_a_partition_needs_a_function(rule):
+    with pytest.raises(ValueError, match="rule must be a function of one record's value, got"):
+        Ledger(1, neighbours="add-remove").partition("p", rule, ("a", "b"))
+
+
+def test_a_mask_is_of_one_column():
+    parts = Ledger(1, neighbours="add-remove").partition("p", str, ("1", "2"))
+    assert parts.mask([1, 2, 1], "1").tolist() == [True, False, True]
+    for table in (pd.DataFrame({"1": [1, 2]}), np.ones((2, 2))):  # a frame would be walked through by column names
+        with pytest.raises(ValueError, match="values must be one-dimensional, got 2 dimensions"):
+            parts.mask(table, "1")
+
+
+def test_advice_shows_an_epsilon_that_is_short_as_it_was_written():
+    ledger = Ledger(1, 1e-6, neighbours="add-remove", account="zcdp")
+    ledger.spend("a", Pure(0.1))
+    assert "needed epsilon 0.1 at" in ledger.advice(1e-6) and "0.1001" not in ledger.advice(1e-6)
