@@ -62,7 +62,7 @@ class ZCDP(_Cost):
 @dataclass(frozen=True)
 class Gaussian(_Cost):
     """Cost of a mu-Gaussian private release (Dong, Roth, Su 2022), such as Gaussian noise of standard deviation
-    sensitivity/mu."""
+    sensitivity/mu in real arithmetic. Discrete Gaussian noise is not one: its cost is `ZCDP`."""
 
     mu: Fraction
 
