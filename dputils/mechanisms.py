@@ -239,6 +239,7 @@ def _floats(values):
 
 
 def _float(value):
+    value = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     try:
         if hasattr(value, "__len__") or isinstance(value, (np.datetime64, np.timedelta64)):
             return math.nan if not isinstance(value, str) else float(value)

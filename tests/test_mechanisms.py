@@ -176,6 +176,7 @@ def test_to_grid_clamps_rounds_and_refuses_nothing():
     assert m.to_grid([], 0, 1).shape == (0,) and m.to_grid(pd.Series([1.2, None]), 0, 3).tolist() == [1, 0]
     assert m.to_grid([0.1, 0.3, 0.7], 0.1, 0.7, 0.1).tolist() == [1, 3, 7]
     assert m.to_grid(np.array([2**64 - 1, 0], dtype=np.uint64), 0, 5).tolist() == [5, 0]
+    assert m.to_grid([np.array(3), np.array([3]), 2], 0, 5).tolist() == [3, 0, 2]  # a number of no dimension is a number
 
 
 @given(st.lists(st.one_of(st.floats(), st.integers(), st.none(), st.text(max_size=3)), max_size=6), st.integers(-50, 50),
