@@ -571,3 +571,18 @@ def test_subsampling_formula_at_forty_digits(epsilon, rate):
         exact = mpmath.log1p(mpmath.mpf(repr(rate)) * mpmath.expm1(mpmath.mpf(repr(epsilon))))
         assert exact * (1 - mpmath.mpf(10) ** -30) <= mpmath.mpf(repr(stated)) <= exact * (1 + 1e-11)
     assert Fraction(repr(lost)) >= Fraction(repr(rate)) / 10**5
+
+
+@pytest.mark.parametrize("epsilon0", 10.0 ** np.arange(-8, 3))
+def test_exact_pure_round_trip_over_ten_decades(epsilon0):
+    for k in (1, 30, 1000):
+        for share in (0.1, 0.5, 0.9):
+            epsilon = share * k * epsilon0
+            delta = composition.exact_pure_delta(epsilon0, k, epsilon)
+            if not 1e-300 < delta < 1:
+                continue
+            back = composition.exact_pure_epsilon(epsilon0, k, delta)
+            # epsilon itself is ill-conditioned where delta hardly falls: judge by delta
+            assert delta * (1 - 1e-6) - 1e-14 <= composition.exact_pure_delta(epsilon0, k, back) <= delta
+            more = composition.exact_pure_delta(epsilon0, k, 1.01 * epsilon)
+            assert more <= delta  # falls with epsilon

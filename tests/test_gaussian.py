@@ -1,5 +1,6 @@
 """The Gaussian mechanism: scales, laws, combination, Gram matrices, and the exact discrete mechanism, each release
 against its law and beside broken twins."""
+import csv
 import math
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from dputils import audit, curves, gaussian, noise, sensitivity
+from dputils import audit, curves, data, gaussian, noise, sensitivity
 
 RNG = np.random.default_rng
 
@@ -365,3 +366,15 @@ def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:
         call()
     assert str(error.value).startswith(sentence)
+
+
+def test_the_recorded_values_of_other_libraries_are_off_where_the_chapter_says():
+    rows = {(row["library"], float(row["epsilon"]), float(row["delta"])): float(row["sigma"])
+            for row in csv.DictReader((data.FOLDER / "results" / "gaussian_sigma.csv").open())}
+    off = {key: sigma / gaussian.analytic_sigma(1, *key[1:]) - 1 for key, sigma in rows.items()}
+    assert len(off) == 12
+    for library, pair, expected in (("autodp", (1, 1e-15), -0.0651), ("autodp", (100, 1e-20), -0.1211),
+                                    ("autodp", (5, 1e-100), -0.6196), ("autodp", (30, 1e-12), 0.0357),
+                                    ("diffprivlib", (1, 1e-15), -0.000676), ("diffprivlib", (5, 1e-100), -0.6228)):
+        assert off[library, *pair] == pytest.approx(expected, rel=2e-3)
+    assert max(abs(off[library, 1.0, 1e-6]) for library in ("autodp", "diffprivlib")) < 2e-8

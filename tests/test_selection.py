@@ -649,3 +649,17 @@ def test_opendps_noisy_max_follows_our_laws():
     for measure, law in ((dp.max_divergence(), s.permute_and_flip_law), (dp.zero_concentrated_divergence(), s.exponential_law)):
         theirs = dp.m.make_noisy_max(domain, dp.linf_distance(T="i32"), measure, scale=2.0)
         assert fits(np.array([theirs([3, 2, 0, 0]) for _ in range(1500)]), law([3, 2, 0, 0], 2.0))
+
+
+@pytest.mark.parametrize("epsilon", 10.0 ** np.arange(-7, 3))
+def test_permute_and_flip_attains_the_stated_epsilon_over_ten_decades(epsilon):
+    laws = [s.permute_and_flip_law(q, s.exponential_scale(1, epsilon)) for q in ((0, 0), (-1, 1))]
+    attained = max(abs(math.log(a) - math.log(b)) for a, b in zip(*laws))
+    assert attained == pytest.approx(epsilon, rel=max(1e-9, 1e-14 / epsilon))  # logarithms of numbers near 1/2
+
+
+@given(st.lists(st.floats(-20, 20), min_size=2, max_size=6), st.floats(0.01, 5), st.floats(1.01, 10))
+def test_more_budget_never_costs_accuracy(scores, epsilon, factor):
+    for law in (s.exponential_law, s.permute_and_flip_law):
+        errors = [s.expected_error(law(scores, s.exponential_scale(1, e)), scores) for e in (epsilon, factor * epsilon)]
+        assert errors[1] <= errors[0] * (1 + 1e-9) + 1e-9

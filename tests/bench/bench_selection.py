@@ -1,7 +1,7 @@
 """Selection: processor time per candidate at a million candidates, in draws of numpy's standard_exponential.
 
 Targets: the exponential mechanism at most 2.5 draws per candidate, and faster than numpy's own weighted choice; the
-exact release faster than opendp's noisy maximum (about 100 ns per candidate), whatever the scores are.
+exact release faster than opendp's noisy maximum, whatever the scores are. Linear: nanoseconds per candidate at 10^5 beside those at 10^6.
 """
 import statistics
 import time
@@ -48,6 +48,10 @@ def floating(rng):
     jobs = {"standard_exponential": lambda: rng.standard_exponential(M), "rng.choice": choice}
     jobs |= {name: lambda release=release: release(scores, 1, 1.0, rng=rng) for name, release in FLOATING.items()}
     show(in_turns(jobs), ["standard_exponential", "rng.choice"])
+    fewer = scores[:M // 10]
+    jobs = {f"{name}, 1e5": lambda release=release: release(fewer, 1, 1.0, rng=rng) for name, release in FLOATING.items()}
+    for name, seconds in in_turns(jobs).items():
+        print(f"{name:44} {seconds / len(fewer) * 1e9:8.2f} ns   a tenth of the candidates")
 
 
 def exact(rng):
