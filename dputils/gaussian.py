@@ -7,14 +7,13 @@ point and serve experiments; `discrete_release` is exact and takes `noise.SYSTEM
 """
 import math
 from fractions import Fraction
-from numbers import Real
 
 import numpy as np
 
 from dputils import checks, noise
 from dputils._scales import _sigma
 from dputils._scales import accuracy, analytic_sigma, cdf, classical_sigma, combined_mu, logpdf, tail  # noqa: F401
-from dputils.mechanisms import _float, _int64
+from dputils.mechanisms import _int64, _reals
 from dputils.sensitivity import of_gram
 
 _WINDOW = 1 << 16  # terms of a sum taken at a time
@@ -31,8 +30,7 @@ def release(value, sensitivity, epsilon, delta, *, rng):
     Parameters
     ----------
     value : number or array of numbers of any shape
-        Its type and shape are public. What lies beyond all floats counts as the largest float of its sign, which
-        brings no two values further apart; NaN, which no sensitivity bounds, counts as 0.
+        Its type and shape are public; NaN and what is beyond all floats as in `mechanisms.laplace_release`.
     sensitivity, epsilon, delta : float
         l2 sensitivity in the unit of the value; epsilon at least 0, delta strictly between 0 and 1.
     rng : numpy.random.Generator
@@ -49,19 +47,6 @@ def release(value, sensitivity, epsilon, delta, *, rng):
     with np.errstate(over="ignore"):
         noisy = value + noise.gaussian(_sigma(sensitivity, epsilon, delta), value.shape or None, rng=rng)
     return noisy if value.shape else float(noisy)
-
-
-def _reals(value):
-    """Private numbers as finite floats."""
-    array, masked = np.asarray(value), isinstance(value, np.ma.MaskedArray)
-    if array.dtype == object and all(isinstance(v, Real) for v in array.flat):
-        array = np.array([_float(v) for v in array.flat], dtype=float).reshape(array.shape)
-    if masked or array.dtype.kind not in "iufb":
-        kinds = {type(v).__name__ for v in array.flat} if array.dtype == object else {str(array.dtype)}
-        shown = "a masked array" if masked else f"type {', '.join(sorted(kinds))}"
-        raise ValueError(f"value must be a number or an array of numbers, got {shown}")
-    with np.errstate(over="ignore"):
-        return np.nan_to_num(array.astype(float))
 
 
 # ---------------------------------------------------------------------------------------------------- Gram matrices

@@ -9,7 +9,7 @@ geometric law.
 """
 import math
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -37,11 +37,10 @@ def laplace_release(value, sensitivity, epsilon, *, rng):
 
     Parameters
     ----------
-    value : float or array of any shape
-        The exact answer, finite: no sensitivity bounds the distance to NaN or infinity, which come through the
-        noise unchanged.
-    sensitivity, epsilon : float
-        Both positive; sensitivity in the unit of the value.
+    value : number or array of numbers of any shape
+        The exact answer. What lies beyond all floats counts as the largest float of its sign, which brings no two
+        values further apart; NaN, which no sensitivity bounds, counts as 0.
+    sensitivity, epsilon : float, both positive; sensitivity in the unit of the value
     rng : numpy.random.Generator
 
     Returns
@@ -52,12 +51,24 @@ def laplace_release(value, sensitivity, epsilon, *, rng):
     Error
         Per coordinate: unbiased, variance 2 b^2, P(|error| > t) = exp(-t/b).
 
-    Source
-        Dwork, McSherry, Nissim, Smith 2006; Dwork and Roth 2014, Theorem 3.6.
+    Source: Dwork, McSherry, Nissim, Smith 2006; Dwork and Roth 2014, Theorem 3.6.
     """
-    b = laplace_scale(sensitivity, epsilon)
-    value = np.asarray(value, dtype=float)
-    return value + noise.laplace(b, value.shape or None, rng=rng)
+    value = _reals(value)
+    with np.errstate(over="ignore"):
+        return value + noise.laplace(laplace_scale(sensitivity, epsilon), value.shape or None, rng=rng)
+
+
+def _reals(value):
+    """Private numbers as finite floats."""
+    array, masked = np.asarray(value), isinstance(value, np.ma.MaskedArray)
+    if array.dtype == object and all(isinstance(v, Real) for v in array.flat):
+        array = np.array([_float(v) for v in array.flat], dtype=float).reshape(array.shape)
+    if masked or array.dtype.kind not in "iufb":
+        kinds = {type(v).__name__ for v in array.flat} if array.dtype == object else {str(array.dtype)}
+        shown = "a masked array" if masked else f"type {', '.join(sorted(kinds))}"
+        raise ValueError(f"value must be a number or an array of numbers, got {shown}")
+    with np.errstate(over="ignore"):
+        return np.nan_to_num(array.astype(float))
 
 
 def laplace_logpdf(x, scale):
@@ -122,10 +133,8 @@ def geometric_release(value, sensitivity, epsilon, *, rng):
     value : int or integer array of any shape
         The exact answer, Python integers of any size included; floats are refused: their type is public, rounding a
         decision apart.
-    sensitivity : int
-        At least 1.
-    epsilon : float or Fraction
-        Positive; a float is read as the decimal that prints it.
+    sensitivity : int, at least 1
+    epsilon : float or Fraction, positive; a float is read as the decimal that prints it
     rng : numpy.random.Generator or noise.SYSTEM
 
     Returns
@@ -137,8 +146,7 @@ def geometric_release(value, sensitivity, epsilon, *, rng):
     Error
         Unbiased, variance 2 a/(1 - a)^2 with a = exp(-epsilon/sensitivity).
 
-    Source
-        Ghosh, Roughgarden, Sundararajan 2009 (SIAM J. Comput. 2012).
+    Source: Ghosh, Roughgarden, Sundararajan 2009 (SIAM J. Comput. 2012).
     """
     scale = geometric_scale(sensitivity, epsilon)
     value = _int64(value)
