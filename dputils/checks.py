@@ -83,7 +83,8 @@ def probability(name, value):
 def bounds(lower, upper):
     """Return public bounds `lower < upper`, both finite, as Python's own numbers: differences of numpy's small
     integers wrap around."""
-    number("lower", lower), number("upper", upper)
+    number("lower", lower)
+    number("upper", upper)
     if not lower < upper:
         raise ValueError(f"lower must be less than upper, got lower={_shown(lower)}, upper={_shown(upper)}")
     return _plain(lower), _plain(upper)
@@ -98,6 +99,13 @@ def one_of(name, value, allowed):
     """Return `value` if it is one of the strings `allowed`."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def named(name, value):
+    """Return a string that names something: not empty, not only spaces."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{name} must be a string that is not empty, got {value!r}")
     return value
 
 
@@ -122,3 +130,25 @@ def _plain(value):
 
 def _shown(value):
     return repr(_plain(value))
+
+
+_KINDS_KINDS = _KINDS = {"not negative": ("at least 0 and finite", lambda x: (x >= 0) & (x < math.inf)),
+          "order": ("above 1 and finite", lambda x: (x > 1) & (x < math.inf)),
+          "positive": ("positive and finite", lambda x: (x > 0) & (x < math.inf)),
+          "share": ("strictly between 0 and 1", lambda x: (x > 0) & (x < 1)),
+          "divergence": ("at least 0", lambda x: x >= 0)}
+
+
+def floats(name, value, kind="not negative"):
+    """Return numbers as a float array; refuse what is not of the kind. A longer format is rounded to a float first:
+    what is computed with is what is checked."""
+    array = np.asarray(value)
+    if array.dtype.kind == "O":  # fractions, integers beyond 64 bits
+        array = np.array([float(number(name, v)) for v in array.flat]).reshape(array.shape)
+    with np.errstate(over="ignore"):
+        floats = array.astype(float) if array.dtype.kind in "iuf" else np.full(array.shape, math.nan)
+    good = _KINDS[kind][1](floats)
+    if not good.all():
+        shown = floats if array.dtype.kind == "f" else array
+        raise ValueError(f"{name} must be {_KINDS[kind][0]}, got {shown[~good].flat[0].item()!r}")
+    return floats

@@ -6,21 +6,53 @@ that vector, N(0, 1) against N(mu, 1), and the other coordinates say nothing. `r
 point and serve experiments; `discrete_release` is exact and takes `noise.SYSTEM` for real releases.
 """
 import math
-from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
-from dputils import checks, noise
-from dputils._scales import _sigma
-from dputils._scales import accuracy, analytic_sigma, cdf, classical_sigma, combined_mu, logpdf, tail  # noqa: F401
-from dputils.mechanisms import _int64, _reals
+from dputils import checks, noise, private
+from dputils.accounting import curves
 from dputils.sensitivity import of_gram
 
-_WINDOW = 1 << 16  # terms of a sum taken at a time
+
+def classical_sigma(sensitivity, epsilon, delta):
+    """Return sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon, for epsilon below 1 only (Dwork and Roth 2014,
+    Theorem A.1). Numbers only. `sigma` is smaller and holds for every epsilon."""
+    _public(sensitivity, checks.epsilon(epsilon), delta)
+    if epsilon >= 1:
+        raise ValueError(f"epsilon must be below 1, got {epsilon!r}: the classical formula is proved there only; use "
+                         "sigma")
+    size, e, d = checks.floats("sensitivity", sensitivity, "positive"), checks.floats("epsilon", epsilon, "positive"), float(delta)
+    log = math.log(1.25 / d) if d > 1e-300 else math.log(1.25) - math.log(checks.floats("delta", delta, "share"))
+    with np.errstate(over="ignore"):
+        return _deviation(math.sqrt(2 * log) * size / e, sensitivity, epsilon, delta)
+
+
+def sigma(sensitivity, epsilon, delta):
+    """Return the smallest sigma whose Gaussian noise is (epsilon, delta)-private, rounded up by at most 1e-12 of it.
+
+    Parameters
+    ----------
+    sensitivity, epsilon, delta : float or array
+        l2 sensitivity, positive; epsilon at least 0; delta strictly between 0 and 1. They broadcast.
+
+    Returns
+    -------
+    float or array
+        sensitivity/mu, in the unit of the sensitivity.
+
+    Source
+        Balle and Wang 2018, Theorem 8 and Algorithm 1; `curves.gaussian_mu`.
+    """
+    size = checks.floats("sensitivity", sensitivity, "positive")
+    with np.errstate(over="ignore", divide="ignore"):
+        sigma = size / curves.gaussian_mu(epsilon, delta)  # mu's margin covers the division
+    return _deviation(sigma, sensitivity, epsilon, delta)
 
 
 def release(value, sensitivity, epsilon, delta, *, rng):
-    """Add Gaussian noise of standard deviation `analytic_sigma` to a number or to each coordinate of an array.
+    """Add Gaussian noise of standard deviation `sigma` to a number or to each coordinate of an array.
 
     Privacy
         In real arithmetic (epsilon, delta)-differentially private for the neighbour relation in which `sensitivity`
@@ -43,13 +75,77 @@ def release(value, sensitivity, epsilon, delta, *, rng):
     Error
         Per coordinate: unbiased, variance sigma^2, P(|error| > t) = `tail`(t, sigma).
     """
-    value = _reals(value)
+    value = private.reals(value)
     with np.errstate(over="ignore"):
         noisy = value + noise.gaussian(_sigma(sensitivity, epsilon, delta), value.shape or None, rng=rng)
     return noisy if value.shape else float(noisy)
 
 
-# ---------------------------------------------------------------------------------------------------- Gram matrices
+_cached = lru_cache(maxsize=64)(sigma)  # releases repeat the same calibration
+
+
+def _sigma(sensitivity, epsilon, delta):
+    return _cached(*_public(sensitivity, epsilon, delta))
+
+
+def _public(sensitivity, epsilon, delta):
+    """Return the three public numbers of a release; arrays are refused."""
+    return checks.positive("sensitivity", sensitivity), checks.not_negative("epsilon", epsilon), checks.probability(
+        "delta", delta)
+
+
+def _deviation(sigma, sensitivity, epsilon, delta):
+    """Return standard deviations, subnormal ones rounded up; refuse those beyond all floats."""
+    if np.isinf(sigma).any():
+        raise ValueError(f"sensitivity, epsilon and delta ask for a sigma beyond all floats, got {sensitivity!r}, "
+                         f"{epsilon!r}, {delta!r}")
+    sigma = np.where(sigma < 1e-300, np.nextafter(sigma, 1), sigma)
+    return sigma if sigma.ndim else sigma.item()
+
+
+def logpdf(x, sigma):
+    """Log density of N(0, sigma^2) at x (any shape)."""
+    s = float(checks.positive("sigma", sigma))
+    return -(np.asarray(x) / s) ** 2 / 2 - math.log(s * math.sqrt(2 * math.pi))
+
+
+def cdf(x, sigma):
+    """Distribution function of N(0, sigma^2) at x (any shape)."""
+    return special.ndtr(np.asarray(x) / float(checks.positive("sigma", sigma)))
+
+
+def tail(t, sigma):
+    """P(|Y| > t) of N(0, sigma^2) for t >= 0, and 1 below (any shape)."""
+    return special.erfc(np.maximum(t, 0) / (math.sqrt(2) * float(checks.positive("sigma", sigma))))
+
+
+def accuracy(sigma, beta, k=1):
+    """The alpha for which all of k independent real noises stay within alpha with probability exactly 1 - beta.
+
+    For discrete Gaussian noise of the same sigma alpha + 1 does: P(|Z| >= m) <= P(|Y| >= m - 1) for whole m >= 1
+    (Canonne, Kamath, Steinke 2020).
+    """
+    checks.positive("sigma", sigma), checks.probability("beta", beta), checks.integer("k", k, low=1)
+    one = -math.expm1(math.log1p(-beta) / k) if k < 1 << 1000 else 0.0  # the share of one noise
+    if one < 1e-300:  # its logarithm then, as it is about -log1p(-beta)/k
+        log = math.log(-math.log1p(-float(checks.floats("beta", beta, "share")))) - math.log(2 * k)
+        return -float(sigma) * float(special.ndtri_exp(log))
+    return float(sigma) * math.sqrt(2) * float(special.erfcinv(one))
+
+
+def combined_mu(sensitivities, sigmas):
+    """Return the mu of several independent Gaussian releases seen as one: sqrt(sum (sensitivity/sigma)^2), rounded up.
+
+    Each release divided by its sigma has unit noise; all of them together are one vector with unit noise, whose l2
+    sensitivity adds in squares (Dong, Roth, Su 2022, Corollary 3.3). Arrays or numbers that broadcast, positive.
+    """
+    sizes, sigmas = checks.floats("sensitivities", sensitivities, "positive"), checks.floats("sigmas", sigmas, "positive")
+    with np.errstate(over="ignore"):
+        ratios = np.asarray(sizes / sigmas)
+    if not ratios.size:
+        raise ValueError(f"sensitivities and sigmas must not be empty, got shapes {sizes.shape} and {sigmas.shape}")
+    ratios = np.where(ratios < 1e-300, np.nextafter(ratios, 1), ratios)  # subnormal: the margin below would do nothing
+    return math.hypot(*ratios.flat) * (1 + 4 * 2.0**-52)
 
 
 def symmetric_noise(d, sigma, *, rng):
@@ -89,7 +185,7 @@ def gram_release(X, norm, neighbours, epsilon, delta, *, rng):
 
     Error
         Besides clipping: unbiased, variance sigma^2 on the diagonal and sigma^2/2 off it, so the expected squared
-        Frobenius error is sigma^2 d(d + 1)/2, with sigma = `analytic_sigma`(`sensitivity.of_gram`, epsilon, delta).
+        Frobenius error is sigma^2 d(d + 1)/2, with sigma = `sigma`(`sensitivity.of_gram`, epsilon, delta).
     """
     plain = isinstance(X, np.ndarray) and not isinstance(X, (np.ma.MaskedArray, np.matrix))
     if not plain or X.dtype.kind not in "iufb" or X.ndim != 2 or X.shape[1] == 0:
@@ -109,134 +205,3 @@ def _clipped(rows, norm):
     unit = rows / np.where(largest > 0, largest, 1.0)
     length = np.sqrt((unit * unit).sum(axis=1, keepdims=True))  # between 1 and sqrt(d), or 0
     return np.where(largest > norm / np.maximum(length, 1), unit * (norm / np.maximum(length, 1)), rows)
-
-
-# --------------------------------------------------------------------------------------------------- exact, integers
-
-
-def discrete_delta(epsilon, sigma, sensitivity=1):
-    """Return delta of one integer plus discrete Gaussian noise at epsilon, rounded up.
-
-    Parameters
-    ----------
-    epsilon : float or Fraction, at least 0, read as its decimal
-    sigma : float or Fraction
-        Between 1e-6 and 1e6; the noise has P(z) proportional to exp(-z^2/(2 sigma^2)).
-    sensitivity : int, at least 1
-
-    Returns
-    -------
-    float
-        The same in both directions, since the law is symmetric, and the largest over all shifts up to the sensitivity;
-        above the exact value by at most 1e-13 + 1e-15 |ln delta| of it.
-
-    Notes
-    -----
-    The privacy loss of outcome -j, (Delta^2 + 2 j Delta)/(2 sigma^2), rises with j: outcomes with j > c = epsilon
-    sigma^2/Delta - Delta/2 count, with p(j)(1 - exp(-Delta (j - c)/sigma^2)) each. All terms are positive. The first
-    j - c is an exact fraction: nothing cancels. The sum ends where p(j) has fallen by e^-50; the normaliser is
-    sigma sqrt(2 pi) (1 + 2 exp(-2 pi^2 sigma^2) + ...), a sum of few terms for sigma below 2.
-
-    Source
-        Canonne, Kamath, Steinke 2020, Section 2.3 (the exact delta).
-    """
-    checks.not_negative("epsilon", epsilon), checks.positive("sigma", sigma)
-    shift, s2 = checks.integer("sensitivity", sensitivity, low=1), checks.as_fraction("sigma", sigma) ** 2
-    if not 1e-6 <= sigma <= 1e6:
-        raise ValueError(f"sigma must be between 1e-6 and 1e6 steps of the grid, got {sigma!r}: take another grid")
-    c = checks.as_fraction("epsilon", epsilon) * s2 / shift - Fraction(shift, 2)
-    first = max(math.floor(c) + 1, -math.ceil(10 * sigma))  # outcomes below -10 sigma weigh less than 1e-21
-    lead, var = max(first, 0), float(s2)
-    if lead > 40 * sigma:  # delta is below exp(-800): below all floats
-        return math.ulp(0.0)
-    if c < -100 * sigma:  # all outcomes above -10 sigma count, and lose less than exp(-18000)
-        return 1.0
-    end = math.ceil(math.sqrt(lead * lead + 100 * var)) + 1
-    total = []
-    for start in range(first, end, _WINDOW):
-        steps = np.arange(start - first, min(start + _WINDOW, end) - first, dtype=float)
-        over = (steps + (first - lead)) * (steps + (first + lead)) / (2 * var)  # (j^2 - lead^2)/(2 sigma^2)
-        total.append(np.sum(np.exp(-over) * -np.expm1(-shift / var * (steps + float(first - c)))))
-    size = 2 * np.sum(np.exp(-np.arange(1, 20) ** 2 / (2 * var))) + 1 if var < 4 else math.sqrt(2 * math.pi * var)
-    log = math.log(math.fsum(total)) - float(lead * lead / (2 * s2)) - math.log(size)
-    return min(math.nextafter(math.exp(log), 1) * (1 + 5e-14 + 5e-16 * abs(log)), 1.0)
-
-
-def discrete_sigma(sensitivity, epsilon, delta):
-    """Return a sigma for which one integer plus discrete Gaussian noise is (epsilon, delta)-private, to 2^-20 of it.
-
-    Parameters
-    ----------
-    sensitivity : int, at least 1
-    epsilon : float or Fraction, at least 0
-    delta : float, strictly between 0 and 1
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-20 times the power of two next below `analytic_sigma`. `discrete_delta` at it is at most delta,
-        and one step of this grid lower it is not. delta need not fall with sigma, so a smaller sigma further down
-        may hold as well, and a larger one may fail: the value is meant to be used, not rounded. Draw with
-        `noise.discrete_gaussian(sigma, rng=rng)`.
-    """
-    checks.integer("sensitivity", sensitivity, low=1)
-    near = _sigma(sensitivity, float(checks.not_negative("epsilon", epsilon)), delta)
-    if not 1e-5 <= near <= 9.9e5:
-        raise ValueError(f"sensitivity, epsilon and delta ask for sigma {near:.3g}; discrete_sigma reaches 1e-5 to "
-                         f"9.9e5 steps of the grid: take a {'coarser' if near > 1 else 'finer'} grid")
-    step = Fraction(2) ** (math.frexp(near)[1] - 21)
-
-    def holds(n):
-        return discrete_delta(epsilon, n * step, sensitivity) <= delta
-
-    # invariant: low fails, high holds
-    width, middle = 1 << 8, round(near / step)
-    high = next(n for n in (middle + (width << i) for i in range(40)) if holds(n))
-    low = next(n for n in (max(middle - (width << i), 1) for i in range(40)) if n == 1 or not holds(n))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high * step
-
-
-def discrete_release(value, sensitivity, rho, *, rng):
-    """Add discrete Gaussian noise to an integer or to each coordinate of an integer array, exactly.
-
-    Privacy
-        rho-zCDP, with no floating-point caveat, for the neighbour relation in which `sensitivity` bounds the l2
-        distance of the values of neighbouring tables. `curves.zcdp_epsilon` gives an (epsilon, delta) for any
-        dimension; for one integer `discrete_delta` is exact. Pass `noise.SYSTEM` for a real release.
-
-    Parameters
-    ----------
-    value : int or integer array of any shape (see `mechanisms.geometric_release`)
-    sensitivity, rho : int, float or Fraction
-        Positive, floats read as decimals; sensitivity need not be whole. The sigma they ask for is at most 2^50.
-    rng : numpy.random.Generator or noise.SYSTEM
-
-    Returns
-    -------
-    int or int64 array
-        Of the shape of `value`; a sum beyond 64 bits wraps around.
-
-    Error
-        Unbiased; variance at most sigma^2 = sensitivity^2/(2 rho), up to 2^-38 of it; all of k coordinates within
-        `accuracy`(sigma, beta, k) + 1 with probability at least 1 - beta.
-
-    Source
-        Canonne, Kamath, Steinke 2020, Theorem 14.
-    """
-    sigma, value = _zcdp_sigma(sensitivity, rho), _int64(value)
-    noisy = value + noise.discrete_gaussian(sigma, value.shape or None, rng=rng)
-    return int(noisy) if value.shape == () else noisy
-
-
-def _zcdp_sigma(sensitivity, rho):
-    """Return a Fraction above sensitivity/sqrt(2 rho), by at most 2^-39 of it: the root is irrational."""
-    checks.positive("sensitivity", sensitivity), checks.positive("rho", rho)
-    square = checks.as_fraction("sensitivity", sensitivity) ** 2 / checks.as_fraction("rho", rho) / 2
-    if square >= 1 << 100:
-        raise ValueError(f"sensitivity and rho ask for a sigma above 2**50, got {sensitivity!r} and {rho!r}: take a "
-                         "coarser grid")
-    bits = 40 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
-    return (math.isqrt(math.floor(square * Fraction(4) ** bits)) + 1) / Fraction(2) ** bits

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dputils import checks, noise
-from dputils.mechanisms import to_grid
+from dputils.private import to_grid
 
 
 def probabilities(epsilon, k=2):
@@ -32,7 +32,7 @@ def release(values, k, epsilon, *, rng):
     Parameters
     ----------
     values : integer array of shape (n,)
-        Private, read by `mechanisms.to_grid`: values outside 0..k-1 are clamped, NaN is category 0, nothing is refused.
+        Private, read by `private.to_grid`: values outside 0..k-1 are clamped, NaN is category 0, nothing is refused.
     k : int
         Number of categories, at least 2.
     epsilon : float or Fraction

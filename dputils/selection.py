@@ -30,7 +30,7 @@ from numbers import Number, Rational, Real
 
 import numpy as np
 
-from dputils import checks, mechanisms, noise as noises
+from dputils import checks, geometric, laplace, noise as noises, private
 
 NOISES = ("laplace", "exponential", "gumbel")
 _BLOCK = 1 << 12  # candidates whose weights are summed before one of them is drawn
@@ -47,7 +47,7 @@ def exponential_scale(sensitivity, epsilon, *, monotone=False):
     """
     if not isinstance(monotone, (bool, np.bool_)):
         raise ValueError(f"monotone must be True or False, got {monotone!r}")
-    return checks.positive("scale", mechanisms.laplace_scale(sensitivity, epsilon) * (1 if monotone else 2))
+    return checks.positive("scale", laplace.scale(sensitivity, epsilon) * (1 if monotone else 2))
 
 
 def exponential_law(scores, scale):
@@ -124,7 +124,7 @@ def exponential_tail(t, scale, m, best=1):
     t = np.asarray(t, dtype=object)
     if odd := [x for x in t.flat if not isinstance(x, Real) or x != x]:
         raise ValueError(f"t must be a number, or numbers, other than NaN, got {odd[0]!r}")
-    t = np.array([mechanisms._float(x) for x in t.flat]).reshape(t.shape)
+    t = np.array([private.number(x) for x in t.flat]).reshape(t.shape)
     r = (m - best) / best * np.exp(-np.maximum(t, 0) / scale)
     return np.where(t > 0, r / (1 + r), 1.0)
 
@@ -218,7 +218,7 @@ def exact_release(scores, sensitivity, epsilon, *, monotone=False, rng):
     Returns, Error, Source: an int; see `permute_and_flip_law`; McKenna and Sheldon 2020, points 2 and 4 of the module.
     """
     exponential_scale(sensitivity, epsilon, monotone=monotone)
-    theta = 1 / mechanisms.geometric_scale(sensitivity, epsilon) / (1 if monotone else 2)  # 1/lambda
+    theta = 1 / geometric.scale(sensitivity, epsilon) / (1 if monotone else 2)  # 1/lambda
     gaps = _steps_below_best(scores)
     fresh, size = np.ones(gaps.size, dtype=bool), 256
     while True:
@@ -264,7 +264,7 @@ def _gaps(scores, scale):
         return np.divide(np.subtract(best, gaps, out=gaps), scale, out=gaps)
 
 
-def _array(name, values, kinds="iufb", read=mechanisms._float):
+def _array(name, values, kinds="iufb", read=private.number):
     """`values` as an array. What is public, shape and type, is refused here; elements of no numpy type are `read`."""
     listed = isinstance(values, Sequence) and not isinstance(values, (str, bytes, bytearray, memoryview))
     if not listed and not hasattr(values, "dtype") or isinstance(values, np.ma.MaskedArray):
@@ -286,7 +286,7 @@ def _whole(score):
     """A private element as an integer: rounded down, cut off at +-_LIMIT, the lowest if it is no number."""
     if isinstance(score, Rational) and not isinstance(score, np.timedelta64):
         return max(-_LIMIT, min(math.floor(score), _LIMIT))
-    value = mechanisms._float(score) if isinstance(score, (Number, np.bool_)) else math.nan
+    value = private.number(score) if isinstance(score, (Number, np.bool_)) else math.nan
     if math.isfinite(value):
         return max(-_LIMIT, min(math.floor(value), _LIMIT))
     return _LIMIT if value > 0 else -_LIMIT

@@ -1,38 +1,119 @@
-"""Sensitivities: how far one record can move an answer, under a named neighbour relation, and their check by brute
-force.
+"""Sensitivities: how far one unit can move an answer, under a named neighbour relation, and their check by brute force.
 
-The formulas are for the global sensitivity: the maximum over *all* neighbouring tables, never over the neighbours
-of the table at hand. `neighbour_pairs` lists all neighbouring tables over a small domain; `brute_force` takes the
-maximum over them.
+The formulas are for the global sensitivity: the maximum over *all* neighbouring tables, never over the neighbours of
+the table at hand. `neighbour_pairs` lists all neighbouring tables over a small domain; `brute_force` takes the maximum
+over them.
+
+A `Sensitivity` says, beside its size, in which norm it is measured, for which relation, and which unit is added,
+removed or replaced. A mechanism refuses a sensitivity in a norm that its theorem does not speak of.
 """
 import itertools
 import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
 from dputils import checks
 
+NORMS = {
+    "absolute": "the absolute difference of one number",
+    "l1": "the sum of the absolute differences of all numbers",
+    "l2": "the Euclidean distance of all numbers",
+    "max": "the largest absolute difference of any one number",
+}
 
-def of_count(neighbours):
-    """Sensitivity of the number of records with a property: 1 under both neighbour relations."""
-    checks.neighbours(neighbours)
-    return 1
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far an answer can move between neighbouring tables.
+
+    Parameters
+    ----------
+    size : int, float or Fraction
+        The largest distance, positive, in the unit of the answer.
+    norm : {"absolute", "l1", "l2", "max"}
+        How the distance is measured: "absolute" for an answer that is one number, "max" for scores (`NORMS`).
+    neighbours : {"add-remove", "replace-one"}
+        The relation.
+    unit : str
+        What is added, removed or replaced: a row, a person with all their rows, ...
+
+    Raises
+    ------
+    ValueError
+        If an argument is none of these.
+    """
+
+    size: int | float | Fraction
+    norm: str
+    neighbours: str
+    unit: str = "row"
+
+    def __post_init__(self):
+        checks.positive("size", self.size)
+        checks.one_of("norm", self.norm, tuple(NORMS))
+        checks.neighbours(self.neighbours)
+        checks.named("unit", self.unit)
+
+    def __str__(self):
+        return f"{float(self.size):.6g} ({NORMS[self.norm]})"
+
+    def of_units(self, rows, unit):
+        """Return the sensitivity to a larger unit that has at most `rows` rows, each of which moves the answer so far.
+
+        Removing a unit removes its rows one by one, so the size is `rows` times that of one row. Only for add-remove:
+        a unit that is replaced may have another number of rows than the one that takes its place.
+
+        Parameters
+        ----------
+        rows : int
+            The most rows that one unit has, at least 1: public, and enforced before the answer is computed.
+        unit : str
+            The name of the larger unit, for example "person".
+        """
+        if self.neighbours != "add-remove":
+            raise ValueError(f"neighbours must be 'add-remove' for a unit of several rows, got {self.neighbours!r}")
+        size = checks.integer("rows", rows, low=1) * self.size
+        return replace(self, size=size, unit=unit)
 
 
-def of_sum(lower, upper, neighbours):
-    """Sensitivity of a sum of values clamped to [lower, upper].
+def size_of(sensitivity, *norms):
+    """Return the size of a sensitivity given as a number, or as a `Sensitivity` in one of the `norms`.
+
+    Raises
+    ------
+    ValueError
+        If the number is not positive, or the norm is another one.
+    """
+    if not isinstance(sensitivity, Sensitivity):
+        return checks.positive("sensitivity", sensitivity)
+    if sensitivity.norm not in norms:
+        raise ValueError(f"sensitivity must be in the norm {' or '.join(map(repr, norms))}, got {sensitivity.norm!r}")
+    return sensitivity.size
+
+
+def of_count(neighbours, *, unit="row"):
+    """Return the sensitivity of the number of records with a property: 1 under both neighbour relations."""
+    return Sensitivity(1, "absolute", neighbours, unit)
+
+
+def of_sum(lower, upper, neighbours, *, unit="row"):
+    """Return the sensitivity of a sum of values clamped to [lower, upper].
 
     Returns
     -------
-    number
+    Sensitivity
         max(|lower|, |upper|) under add-remove, upper - lower under replace-one; in the unit of the values.
     """
     lower, upper = checks.bounds(lower, upper)
-    return max(abs(lower), abs(upper)) if checks.neighbours(neighbours) == "add-remove" else upper - lower
+    checks.neighbours(neighbours)
+    size = max(abs(lower), abs(upper)) if neighbours == "add-remove" else upper - lower
+    return Sensitivity(size, "absolute", neighbours, unit)
 
 
-def of_mean(lower, upper, neighbours, n=None):
-    """Sensitivity of the mean of values clamped to [lower, upper].
+def of_mean(lower, upper, neighbours, n=None, *, unit="row"):
+    """Return the sensitivity of the mean of values clamped to [lower, upper].
 
     Parameters
     ----------
@@ -44,47 +125,80 @@ def of_mean(lower, upper, neighbours, n=None):
         is answered by the midpoint.
     n : int, optional
         Number of records, at least 1; only for replace-one.
+    unit : str
 
     Returns
     -------
-    float
+    Sensitivity
         (upper - lower)/n under replace-one, (upper - lower)/2 under add-remove.
     """
     lower, upper = checks.bounds(lower, upper)
     if checks.neighbours(neighbours) == "replace-one":
-        return (upper - lower) / checks.integer("n", n, low=1)
+        return Sensitivity((upper - lower) / checks.integer("n", n, low=1), "absolute", neighbours, unit)
     if n is not None:
         raise ValueError(f"n must be left out under add-remove, where the number of records is private, got {n!r}")
-    return (upper - lower) / 2
+    return Sensitivity((upper - lower) / 2, "absolute", neighbours, unit)
 
 
-def of_histogram(neighbours):
-    """L1 sensitivity of counts over disjoint bins: 1 under add-remove, 2 under replace-one (one bin loses, one
-    gains)."""
-    return 1 if checks.neighbours(neighbours) == "add-remove" else 2
+def of_histogram(neighbours, norm="l1", *, unit="row"):
+    """Return the sensitivity of counts over disjoint bins.
+
+    Returns
+    -------
+    Sensitivity
+        Under add-remove one bin moves by 1: 1 in every norm. Under replace-one a bin loses a record and another gains
+        one: 2 in l1, sqrt(2), rounded up, in l2.
+    """
+    moved = 1 if checks.neighbours(neighbours) == "add-remove" else 2
+    return Sensitivity(_counts(moved, norm), norm, neighbours, unit)
 
 
-def of_counts(k, neighbours):
-    """L1 sensitivity of k counts whose predicates may overlap: k, since one record can be in all of them or in none."""
-    checks.neighbours(neighbours)
-    return checks.integer("k", k, low=1)
+def of_counts(k, neighbours, norm="l1", *, unit="row"):
+    """Return the sensitivity of k counts whose predicates may overlap: one record can be in all of them or in none.
+
+    Returns
+    -------
+    Sensitivity
+        k in l1, sqrt(k), rounded up, in l2; the same under both relations.
+    """
+    return Sensitivity(_counts(checks.integer("k", k, low=1), norm), norm, neighbours, unit)
 
 
-def of_gram(norm, neighbours):
-    """l2 sensitivity of the Gram matrix X'X whose rows have length at most `norm`, as a matrix (Frobenius norm) or as
-    its upper triangle: norm^2 under add-remove, sqrt(2) norm^2 under replace-one.
+def _counts(moved, norm):
+    """The distance of two vectors of counts that differ by 1 in `moved` places."""
+    if checks.one_of("norm", norm, ("l1", "l2")) == "l1":
+        return moved
+    root = math.isqrt(moved)
+    return root if root * root == moved else math.nextafter(math.sqrt(moved), math.inf)
+
+
+def of_scores(size, neighbours, *, unit="row"):
+    """Return the sensitivity of the scores of candidates: no score moves by more than `size`.
+
+    A score that counts records has size 1 (`of_count`), whatever the number of candidates.
+    """
+    return Sensitivity(size, "max", neighbours, unit)
+
+
+def of_gram(norm, neighbours, *, unit="row"):
+    """Return the l2 sensitivity of the Gram matrix X'X whose rows have length at most `norm`, as a matrix (Frobenius
+    norm) or as its upper triangle: norm^2 under add-remove, sqrt(2) norm^2 under replace-one.
 
     A row x adds x x', of Frobenius norm |x|^2. Replacing x by y changes the matrix by |x x' - y y'|^2 = |x|^4 + |y|^4 -
     2 (x'y)^2 <= 2 norm^4, attained by two orthogonal rows of length norm; so is the same value of the upper triangle.
-    With a single column, where no rows are orthogonal, norm^2 would do. norm^2 is the nearest float (2^-53 of it, for
-    which `gaussian.analytic_sigma` has a margin), the next above where floats are subnormal; sqrt(2) norm^2 never less.
+    With a single column, where no rows are orthogonal, norm^2 would do.
+
+    Returns
+    -------
+    Sensitivity
+        Its size is never below the exact one. norm lies between 1e-150 and 1e150.
     """
-    length = float(checks.positive("norm", norm))
-    square = length * length if length > 1e-150 else math.nextafter(length * length, 1)
-    bound = square if checks.neighbours(neighbours) == "add-remove" else math.nextafter(math.sqrt(2), 2) * square
-    if length == 0 or math.isinf(bound):
-        raise ValueError(f"norm must have a square (times sqrt 2 under replace-one) that is a float, got {norm!r}")
-    return bound
+    if not 1e-150 <= checks.positive("norm", norm) <= 1e150:
+        raise ValueError(f"norm must be between 1e-150 and 1e150, got {norm!r}")
+    square = math.nextafter(float(norm) * float(norm), math.inf)
+    if checks.neighbours(neighbours) == "replace-one":
+        square = math.nextafter(math.nextafter(math.sqrt(2), 2) * square, math.inf)
+    return Sensitivity(square, "l2", neighbours, unit)
 
 
 def neighbour_pairs(domain, n, neighbours):
@@ -117,8 +231,8 @@ def neighbour_pairs(domain, n, neighbours):
     return [tuple(tuple(domain[r] for r in table) for table in pair) for pair in sorted(pairs)]
 
 
-def brute_force(query, pairs):
-    """Return the largest L1 distance of `query` over pairs of neighbouring tables, and a pair that attains it.
+def brute_force(query, pairs, norm="l1"):
+    """Return the largest distance of `query` over pairs of neighbouring tables, and a pair that attains it.
 
     Parameters
     ----------
@@ -126,6 +240,8 @@ def brute_force(query, pairs):
         From a table (tuple of records) to a number or a vector, whose length is the same for all tables.
     pairs : sequence of (tuple, tuple)
         From `neighbour_pairs`.
+    norm : {"absolute", "l1", "l2", "max"}
+        The distance of two answers.
 
     Returns
     -------
@@ -137,8 +253,13 @@ def brute_force(query, pairs):
         a, b = (np.asarray(query(table), dtype=float) for table in pair)
         if a.shape != b.shape:
             raise ValueError(f"query must give answers of one shape, got {a.shape} and {b.shape} on {pair!r}")
-        total = float(np.sum(np.abs(a - b)))
-        return math.inf if math.isnan(total) else total
+        moved = np.abs(a - b).ravel()
+        if not moved.size:
+            return 0.0
+        far = float(np.linalg.norm(moved, {"l2": 2, "max": np.inf}.get(norm, 1)))
+        return math.inf if math.isnan(far) else far
+
+    checks.one_of("norm", norm, tuple(NORMS))
 
     worst = max(pairs, key=distance)
     return distance(worst), worst

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dputils import _filters, audit, composition, curves, mechanisms, noise
+from dputils import accounting, audit, geometric, laplace, noise
+from dputils.accounting import accounts, composition, costs, curves, losses, renyi
 from dputils.accounting import BudgetExceeded, Ledger
-from dputils.composition import ZCDP, Approximate, Gaussian, Pure
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
 
 BOTH = ("add-remove", "replace-one")
 
@@ -95,7 +96,7 @@ def test_spend_first_then_draw():
     state = generator.bit_generator.state
     with pytest.raises(BudgetExceeded):
         book.spend("count", 1)
-        mechanisms.geometric_release(3, 1, 1, rng=generator)
+        geometric.release(3, 1, 1, rng=generator)
     assert generator.bit_generator.state == state
 
 
@@ -288,9 +289,9 @@ def test_table_and_record(neighbours):
 def test_the_booked_epsilon_is_the_one_that_the_release_uses():
     book = ledger(0.3)
     book.spend("count", 0.3)
-    scale = mechanisms.geometric_scale(1, 0.3)
+    scale = geometric.scale(1, 0.3)
     assert 1 / scale == book.spent[0]
-    assert mechanisms.geometric_release(4, 1, book.spent[0], rng=np.random.default_rng(2)) == 4 + noise.discrete_laplace(
+    assert geometric.release(4, 1, book.spent[0], rng=np.random.default_rng(2)) == 4 + noise.discrete_laplace(
         scale, rng=np.random.default_rng(2))
 
 
@@ -398,9 +399,9 @@ def test_a_cap_for_a_delta_between_two_floats_is_rounded_down():
 def test_one_cost_for_an_amount_is_never_below_it():
     for i in range(1, 60):
         most = Fraction(i, 7 ** (i % 9)) * 10 ** (i % 5)
-        assert _filters._one((most, 0), "zcdp") == [ZCDP(most)] and _filters._one((0, 0), "gaussian") == []
-        assert most <= _filters._one((most, 0), "gaussian")[0].mu ** 2 <= most * (1 + Fraction(1, 10**11))
-    assert _filters._one((Fraction(1, 10**400), 0), "gaussian")[0].mu ** 2 >= Fraction(1, 10**400)
+        assert accounts._one((most, 0), "zcdp") == [ZCDP(most)] and accounts._one((0, 0), "gaussian") == []
+        assert most <= accounts._one((most, 0), "gaussian")[0].mu ** 2 <= most * (1 + Fraction(1, 10**11))
+    assert accounts._one((Fraction(1, 10**400), 0), "gaussian")[0].mu ** 2 >= Fraction(1, 10**400)
 
 
 @pytest.mark.parametrize("budget", [ZCDP(0.1), Gaussian(0.1)])
@@ -502,7 +503,7 @@ def adversary(epsilon, choices, allowed):
 def test_no_adversary_passes_the_cap_of_a_filter(name, budget):
     choices = (1, 2, 4)
     book = account(name, *budget)
-    amounts = [_filters.amount(Pure(Fraction(n, 4)), name)[0] for n in choices]
+    amounts = [accounts.amount(Pure(Fraction(n, 4)), name)[0] for n in choices]
     cap = book.budget[0]
     assert any(a <= cap for a in amounts)
     worst = adversary(budget[0], choices, lambda counts: sum(c * a for c, a in zip(counts, amounts)) <= cap)
@@ -627,8 +628,8 @@ def test_totals_follow_from_the_cap_and_the_pure_one_from_what_is_booked():
     assert book.total("pure") == 0 and book.total("zcdp") == 2 and book.total("approximate") == 2
     book.spend("a", 0.3)
     assert book.total("pure") == 0.3 and book.total("zcdp") == 2  # a filter bounds its cap
-    assert book.total("gaussian") == pytest.approx(curves.pure_to_gaussian(2.0), rel=1e-9)
-    assert composition.exact_pure_epsilon(2, 1, 1e-3) == book.total("approximate", 1e-3) < 2
+    assert book.total("gaussian") == pytest.approx(renyi.pure_to_gaussian(2.0), rel=1e-9)
+    assert losses.exact_pure_epsilon(2, 1, 1e-3) == book.total("approximate", 1e-3) < 2
     book = ledger(ZCDP(0.1))
     book.spend("a", 0.1), book.partition("p", str, "ab").spend("a", "b", 0.2)
     assert book.total("zcdp") == 0.1 and book.total("pure") == 0.3
@@ -711,7 +712,7 @@ def test_advice_where_no_costs_cover_all_parts():
     parts = book.partition("p", str, "ab")
     parts.spend("a", "x", 3, 1e-4), parts.spend("b", "x", 0.01, 0.4)
     assert book.advice(0.99991) == book.advice(Fraction(99991, 10**5)) == "none is cheaper"
-    assert book.spent == (6, composition.group(0.01, 0.4, 2)[1])
+    assert book.spent == (6, costs.group(0.01, 0.4, 2)[1])
 
 
 @pytest.mark.parametrize("neighbours", BOTH)
@@ -729,17 +730,17 @@ def test_advice_with_parts_covers_the_dearest_way_through(neighbours):
 
 
 @pytest.mark.parametrize("cost,doubled", [(ZCDP(0.1), ZCDP(0.4)), (Gaussian(0.3), Gaussian(0.6)), (Pure(0.3), Pure(0.6)),
-                                          (Approximate(0.5, 1e-3), Approximate(*composition.group(0.5, 1e-3, 2)))])
+                                          (Approximate(0.5, 1e-3), Approximate(*costs.group(0.5, 1e-3, 2)))])
 def test_a_replacement_inside_a_part_is_covered_by_two_steps(cost, doubled):
     """The cover of one release costs what the ledger books for it, in every account that takes it."""
     parts = {"a": [cost], "b": [type(cost)(*(getattr(cost, f) / 2 for f in vars(cost)))]}
-    assert _filters.covering([], [parts], "add-remove") == [cost] and _filters.covering([], [parts], "replace-one") == [doubled]
+    assert accounts.covering([], [parts], "add-remove") == [cost] and accounts.covering([], [parts], "replace-one") == [doubled]
     for name in ("basic", "zcdp", "gaussian"):
         try:
-            booked = _filters.parallel(parts, "replace-one", name)
+            booked = accounts.parallel(parts, "replace-one", name)
         except ValueError:
             continue
-        covered = _filters.amount(doubled, name)
+        covered = accounts.amount(doubled, name)
         if isinstance(cost, Pure) and name == "gaussian":  # mu of 2 epsilon is less than twice mu of epsilon
             assert covered[0] < booked[0]
         else:
@@ -758,7 +759,7 @@ def test_advice_on_parts_in_every_kind(cost, step):
         parts.spend("a", str(i), cost)
     said = book.advice(1e-6)
     two = {ZCDP: lambda: ZCDP(4 * cost.rho), Gaussian: lambda: Gaussian(2 * cost.mu),
-           Approximate: lambda: Approximate(*composition.group(cost.epsilon, cost.delta, 2))}[type(cost)]()
+           Approximate: lambda: Approximate(*costs.group(cost.epsilon, cost.delta, 2))}[type(cost)]()
     needed = composition.epsilon_at([two] * 40, 1e-6)[0]
     own = composition.epsilon_at([two] * 40, 1e-6, book.account)[0]
     if "at most epsilon" in said:
@@ -769,15 +770,15 @@ def test_advice_on_parts_in_every_kind(cost, step):
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 5)), max_size=4), min_size=1, max_size=3), st.sampled_from(BOTH))
 def test_covering_costs_are_at_least_each_part(parts, neighbours):
-    parts = {str(i): [_filters.as_cost(Fraction(e, 10), Fraction(d, 100)) for e, d in part] for i, part in enumerate(parts) if part}
+    parts = {str(i): [accounts.as_cost(Fraction(e, 10), Fraction(d, 100)) for e, d in part] for i, part in enumerate(parts) if part}
     if not parts:
         return
     whole = [Pure(0.1)]
-    cover = _filters.covering(whole, [parts], neighbours)
+    cover = accounts.covering(whole, [parts], neighbours)
     for part in parts.values():
         most, least = composition.basic(cover), composition.basic(whole + part)
         assert all(a >= b for a, b in zip(most, least)) and composition.zcdp(cover) >= composition.zcdp(whole + part)
-        own = _filters.total(whole, [{"a": part}], neighbours, "basic")
+        own = accounts.total(whole, [{"a": part}], neighbours, "basic")
         assert composition.basic(cover)[0] >= own[0]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dputils import audit, mechanisms, noise, sensitivity
+from dputils import audit, geometric, laplace, noise, sensitivity
 
 HALF = Fraction(1, 2)
 DECADES = 10.0 ** np.arange(-5, 6)
@@ -24,7 +24,7 @@ def rng(seed=0):
 
 
 def laplace_pair(scale, other_scale=None, shift=1.0):
-    return [lambda x, c=c, b=b: mechanisms.laplace_logpdf(np.asarray(x) - c, b) for c, b in ((0, scale), (shift, other_scale or scale))]
+    return [lambda x, c=c, b=b: laplace.logpdf(np.asarray(x) - c, b) for c, b in ((0, scale), (shift, other_scale or scale))]
 
 
 def gaussian_pair(sigma, shift=1.0):
@@ -163,11 +163,11 @@ EPSILON = 0.5
 
 
 def laplace_law(scale):
-    return lambda x: mechanisms.laplace_cdf(x, scale)
+    return lambda x: laplace.cdf(x, scale)
 
 
 def geometric_law(scale):
-    return lambda z: mechanisms.geometric_cdf(z, scale)
+    return lambda z: geometric.cdf(z, scale)
 
 
 def distance_of_laws(cdf, claimed, points):
@@ -186,10 +186,10 @@ def caught(twin, distance, claimed, k=1, discrete=False):
 
 
 def test_noise_of_half_the_scale_is_caught():
-    b = mechanisms.laplace_scale(1, EPSILON)
+    b = laplace.scale(1, EPSILON)
     distance = distance_of_laws(laplace_law(b / 2), laplace_law(b), GRID)
     assert distance == pytest.approx(1 / 8, abs=1e-6)
-    assert caught(lambda n, r: mechanisms.laplace_release(np.zeros(n), 1, 2 * EPSILON, rng=r), distance, laplace_law(b))
+    assert caught(lambda n, r: laplace.release(np.zeros(n), 1, 2 * EPSILON, rng=r), distance, laplace_law(b))
 
 
 def test_the_inverted_scale_is_caught():
@@ -200,12 +200,12 @@ def test_the_inverted_scale_is_caught():
 def test_a_histogram_with_the_sensitivity_of_the_other_relation_is_caught():
     """A histogram under replace-one moves by 2; the twin draws for 1, and is right under add-remove."""
     counts = np.array([40, 0, 7])
-    scales = {r: mechanisms.geometric_scale(sensitivity.of_histogram(r), EPSILON) for r in ("add-remove", "replace-one")}
+    scales = {r: geometric.scale(sensitivity.of_histogram(r), EPSILON) for r in ("add-remove", "replace-one")}
     claimed = geometric_law(scales["replace-one"])
     distance = distance_of_laws(geometric_law(scales["add-remove"]), claimed, INTEGERS)
 
     def twin(n, r):
-        return mechanisms.geometric_release(np.tile(counts, (n, 1)), sensitivity.of_histogram("add-remove"), EPSILON, rng=r) - counts
+        return geometric.release(np.tile(counts, (n, 1)), sensitivity.of_histogram("add-remove"), EPSILON, rng=r) - counts
 
     assert caught(twin, distance, claimed, k=3, discrete=True)
     under_add_remove = audit.law_test(twin(20_000, rng(3)), geometric_law(scales["add-remove"]), discrete=True, rng=rng(4))
@@ -214,12 +214,12 @@ def test_a_histogram_with_the_sensitivity_of_the_other_relation_is_caught():
 
 @pytest.mark.parametrize("coordinate", [0, 2])
 def test_an_unnoised_coordinate_is_caught(coordinate):
-    scale = mechanisms.geometric_scale(2, EPSILON)
+    scale = geometric.scale(2, EPSILON)
     claimed = geometric_law(scale)
     distance = float(claimed(-1))  # nothing below 0 where the claim has this much
 
     def twin(n, r):
-        released = mechanisms.geometric_release(np.zeros((n, 3), dtype=int), 2, EPSILON, rng=r)
+        released = geometric.release(np.zeros((n, 3), dtype=int), 2, EPSILON, rng=r)
         released[:, coordinate] = 0
         return released
 
@@ -248,7 +248,7 @@ def test_noise_used_for_two_coordinates_is_caught_though_each_is_right(sign):
 def test_integer_noise_used_for_two_coordinates_is_caught(sign):
     """Ties are broken independently, so U - V (or U + V) spreads over the width of an atom: its distance from uniform is computed."""
     scale = Fraction(4)
-    masses = np.exp(mechanisms.geometric_logpmf(INTEGERS, scale))
+    masses = np.exp(geometric.logpmf(INTEGERS, scale))
     w = np.linspace(0, 1, 2001)[1:-1, None]
     spread = lambda w: np.where(w < 0, 0.5 * np.clip(1 + w, 0, 1) ** 2, 1 - 0.5 * np.clip(1 - w, 0, 1) ** 2)  # noqa: E731
     big = masses[masses > 1e-7]
@@ -308,11 +308,11 @@ def test_a_constant_seed_by_size_is_caught_through_its_repeats():
 @pytest.mark.parametrize("name,twin,cdf", [
     ("gaussian of the same variance", lambda n, r: noise.gaussian(2 * math.sqrt(2), n, rng=r), stats.norm(scale=2 * math.sqrt(2)).cdf),
     ("cut at three scales", lambda n, r: np.clip(noise.laplace(2.0, n, rng=r), -6, 6),
-     lambda x: np.where(x >= 6, 1.0, np.where(x < -6, 0.0, mechanisms.laplace_cdf(x, 2.0)))),
+     lambda x: np.where(x >= 6, 1.0, np.where(x < -6, 0.0, laplace.cdf(x, 2.0)))),
     ("one sided", lambda n, r: noise.exponential(2.0, n, rng=r), stats.expon(scale=2).cdf),
-    ("shifted", lambda n, r: noise.laplace(2.0, n, rng=r) + 0.3, lambda x: mechanisms.laplace_cdf(x - 0.3, 2.0)),
+    ("shifted", lambda n, r: noise.laplace(2.0, n, rng=r) + 0.3, lambda x: laplace.cdf(x - 0.3, 2.0)),
     ("nine in ten", lambda n, r: noise.laplace(2.0, n, rng=r) * (r.random(n) < 0.9),
-     lambda x: 0.9 * mechanisms.laplace_cdf(x, 2.0) + 0.1 * (x >= 0)),
+     lambda x: 0.9 * laplace.cdf(x, 2.0) + 0.1 * (x >= 0)),
 ])
 def test_noise_of_another_shape_is_caught(name, twin, cdf):
     distance = distance_of_laws(cdf, laplace_law(2.0), GRID)
@@ -335,9 +335,9 @@ def test_values_that_the_law_cannot_give_fail_at_once():
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_correct_releases_pass(k):
     n = 30_000 // k
-    continuous = mechanisms.laplace_release(np.full((n, k), 3.0), 1, EPSILON, rng=rng(20 + k)) - 3.0
+    continuous = laplace.release(np.full((n, k), 3.0), 1, EPSILON, rng=rng(20 + k)) - 3.0
     assert audit.law_test(continuous, laplace_law(2.0)).passes()
-    whole = mechanisms.geometric_release(np.full((n, k), 3), 1, EPSILON, rng=rng(30 + k)) - 3
+    whole = geometric.release(np.full((n, k), 3), 1, EPSILON, rng=rng(30 + k)) - 3
     assert audit.law_test(whole, geometric_law(2), discrete=True, rng=rng(40 + k)).passes()
     assert audit.law_test(-whole, geometric_law(2), discrete=True, rng=rng(50 + k)).passes()
 
@@ -435,7 +435,7 @@ def test_lower_bounds_are_right_as_often_as_stated():
     overshoots, runs, n = 0, 600, 120
     for seed in range(runs):
         r = rng(seed)
-        outputs = [mechanisms.geometric_release(np.full(n, c), 1, 0.5, rng=r) for c in (0, 1)]
+        outputs = [geometric.release(np.full(n, c), 1, 0.5, rng=r) for c in (0, 1)]
         overshoots += audit.epsilon_lower_bound(*outputs, confidence=0.9).epsilon > 0.5
     assert overshoots <= stats.binom.isf(1e-6, runs, 0.1)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from dputils import chapter
+from dputils.book import chapter
 
 SEED = "seed: int = 1  # seed of all random streams, range [0, 4294967295]\n"
 SOURCE = """# what can be changed

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from dputils import sources
+from dputils.book import sources
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9][0-9]-*.ipynb"))
 CHAPTERS = dict(zip(sources.claims()["id"], sources.claims()["chapter"]))

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dputils import _losses, audit, composition, curves
-from dputils.composition import ZCDP, Approximate, Gaussian, Pure
+from dputils import accounting, audit
+from dputils.accounting import composition, costs, curves, losses, renyi
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
 
 TENTHS = [Pure(0.1)] * 100
 
@@ -117,14 +118,14 @@ def test_costs_are_exact_and_compare_by_value():
      "the exact account needs releases of one epsilon, or Gaussian costs alone"),
     (lambda: composition.epsilon_at([Pure(1), Gaussian(2)], 0.1, "exact"),
      "the exact account needs releases of one epsilon, or Gaussian costs alone"),
-    (lambda: composition.exact_pure_delta(0, 3, 1), "epsilon0 must be positive and finite, got 0"),
-    (lambda: composition.exact_pure_delta(1, 0, 1), "k must be at least 1, got 0"),
-    (lambda: composition.exact_pure_delta(1, 1, -1), "epsilon must be at least 0, got -1"),
-    (lambda: composition.exact_pure_epsilon(1, 1.5, 0.1), "k must be an integer, got 1.5"),
-    (lambda: composition.exact_pure_epsilon(1, 1, 1), "delta must be in [0, 1), got 1"),
-    (lambda: composition.group(1, 0, 0), "k must be at least 1, got 0"),
-    (lambda: composition.subsampled(1, 0, 0), "rate must be positive and finite, got 0"),
-    (lambda: composition.subsampled(1, 0, 1.5), "rate must be at most 1, got 1.5"),
+    (lambda: losses.exact_pure_delta(0, 3, 1), "epsilon0 must be positive and finite, got 0"),
+    (lambda: losses.exact_pure_delta(1, 0, 1), "k must be at least 1, got 0"),
+    (lambda: losses.exact_pure_delta(1, 1, -1), "epsilon must be at least 0, got -1"),
+    (lambda: losses.exact_pure_epsilon(1, 1.5, 0.1), "k must be an integer, got 1.5"),
+    (lambda: losses.exact_pure_epsilon(1, 1, 1), "delta must be in [0, 1), got 1"),
+    (lambda: costs.group(1, 0, 0), "k must be at least 1, got 0"),
+    (lambda: costs.subsampled(1, 0, 0), "rate must be positive and finite, got 0"),
+    (lambda: costs.subsampled(1, 0, 1.5), "rate must be at most 1, got 1.5"),
 ])
 def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
@@ -149,14 +150,14 @@ def test_the_ends_of_all_floats_give_numbers_without_warnings():
     tiny, nearly = Fraction(1, 10**400), 1 - Fraction(1, 10**30)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert composition.exact_pure_delta(1e308, 10, 5) == composition.exact_pure_delta(1e308, 1, 5) == 1
-        assert composition.exact_pure_delta(1e308, 1, 1e308) == 0
-        assert composition.exact_pure_epsilon(1e308, 10, 0.5) == math.inf and composition.exact_pure_epsilon(1e307, 10, 0.5) == 1e308
-        assert composition.exact_pure_epsilon(0.1, 3, tiny) == 0.3 and composition.exact_pure_epsilon(0.1, 3, nearly) == 0
+        assert losses.exact_pure_delta(1e308, 10, 5) == losses.exact_pure_delta(1e308, 1, 5) == 1
+        assert losses.exact_pure_delta(1e308, 1, 1e308) == 0
+        assert losses.exact_pure_epsilon(1e308, 10, 0.5) == math.inf and losses.exact_pure_epsilon(1e307, 10, 0.5) == 1e308
+        assert losses.exact_pure_epsilon(0.1, 3, tiny) == 0.3 and losses.exact_pure_epsilon(0.1, 3, nearly) == 0
         for name in ("advanced", "zcdp", "exact", "numerical"):
             assert 0 <= composition.epsilon_at([Pure(0.1)] * 3, nearly, name)[0] < 0.1
         assert composition.epsilon_at([Pure(1e300), Pure(2e300)], 0.1) == (3e300, "basic")
-        assert composition.group(1, 1e-9, 10**400) == (10**400, 1)
+        assert costs.group(1, 1e-9, 10**400) == (10**400, 1)
         for certain in (nearly, 1 - tiny):
             assert 1 - 1e-11 < composition.advanced([Approximate(1, certain)], 1e-6)[1] <= 1
             for name in ("advanced", "exact", "numerical"):
@@ -180,7 +181,7 @@ def test_a_hundred_tenths(account, epsilon):
 
 
 def test_ten_thousand_hundredths():
-    assert composition.exact_pure_epsilon(0.01, 10**4, 1e-6) == pytest.approx(4.8855156, abs=1e-7)
+    assert losses.exact_pure_epsilon(0.01, 10**4, 1e-6) == pytest.approx(4.8855156, abs=1e-7)
     costs = [Pure(0.01)] * 10**4
     assert composition.numerical(costs, 1e-6) == pytest.approx(4.8855156, abs=1e-7)  # its default grid would say 5.360
     assert composition.epsilon_at(costs, 1e-6) == (pytest.approx(4.8855156, abs=1e-7), "exact")
@@ -212,7 +213,7 @@ def test_gaussian_releases_are_one_gaussian_release():
         assert exact <= composition.epsilon_at(costs, 1e-6, account)[0] <= exact * (1 + 1e-10)
     assert exact <= composition.numerical(costs, 1e-6) < exact * (1 + 1e-6)
     assert composition.epsilon_at(costs, 1e-6)[1] in ("gaussian", "exact")
-    assert composition._square(Pure(1)) >= Fraction(curves.pure_to_gaussian(1.0)) ** 2 and composition._square(Gaussian(0.1)) == Fraction(1, 100)
+    assert composition._square(Pure(1)) >= Fraction(renyi.pure_to_gaussian(1.0)) ** 2 and composition._square(Gaussian(0.1)) == Fraction(1, 100)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1, 5, 30])
@@ -220,7 +221,7 @@ def test_a_gaussian_release_covers_a_pure_one(epsilon):
     """The Gaussian curve is nowhere below that of randomized response, and touches it."""
     mu = math.sqrt(composition._square(Pure(epsilon)))
     grid = np.linspace(0, epsilon * (1 - 1e-9), 200)
-    ours = [composition.exact_pure_delta(epsilon, 1, e) for e in grid]
+    ours = [losses.exact_pure_delta(epsilon, 1, e) for e in grid]
     assert (curves.gaussian_delta(grid, mu) >= np.array(ours) * (1 - 1e-9)).all()
     assert curves.gaussian_delta(0.0, mu) == pytest.approx(ours[0], rel=1e-9)
 
@@ -247,7 +248,7 @@ def test_exact_delta_by_enumeration_of_all_answers(k):
         for lies in itertools.product((0, 1), repeat=k):
             i = sum(lies)
             delta += max(Fraction(0), truth ** (k - i) * (1 - truth) ** i - odds * truth**i * (1 - truth) ** (k - i))
-        ours = composition.exact_pure_delta(epsilon0, k, math.log(odds))
+        ours = losses.exact_pure_delta(epsilon0, k, math.log(odds))
         assert ours == pytest.approx(float(delta), rel=1e-10, abs=1e-300)
 
 
@@ -255,29 +256,29 @@ def test_exact_delta_by_enumeration_of_all_answers(k):
 def test_exact_delta_is_never_below_and_hardly_above(epsilon0, k):
     total = epsilon0 * k
     for epsilon in [0.0, total * 1e-3, total * 0.11, total / 3, total * 0.7, total * (1 - 1e-6)]:
-        ours, exact = composition.exact_pure_delta(epsilon0, k, epsilon), precise(epsilon0, k, epsilon)
+        ours, exact = losses.exact_pure_delta(epsilon0, k, epsilon), precise(epsilon0, k, epsilon)
         assert exact <= ours <= exact * (1 + 1e-8) + mpmath.mpf(10) ** -300
-    assert composition.exact_pure_delta(epsilon0, k, total * 1.01) == 0
+    assert losses.exact_pure_delta(epsilon0, k, total * 1.01) == 0
     grid = np.array([[0, total / 2], [total / 3, total]])
-    assert (composition.exact_pure_delta(epsilon0, k, grid) == [[composition.exact_pure_delta(epsilon0, k, e) for e in row]
+    assert (losses.exact_pure_delta(epsilon0, k, grid) == [[losses.exact_pure_delta(epsilon0, k, e) for e in row]
                                                                for row in grid]).all()
 
 
 @pytest.mark.parametrize("epsilon0,k", [(1e-5, 7), (0.001, 10**5), (0.01, 400), (0.1, 100), (1.0, 1), (3.0, 9), (40.0, 3)])
 @pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-30, 1e-10, 1e-6, 1e-3, 0.1, 0.4])
 def test_exact_epsilon_is_the_smallest_on_the_safe_side(epsilon0, k, delta):
-    epsilon = composition.exact_pure_epsilon(epsilon0, k, delta)
+    epsilon = losses.exact_pure_epsilon(epsilon0, k, delta)
     assert 0 <= epsilon <= math.nextafter(epsilon0 * k, math.inf)
-    assert composition.exact_pure_delta(epsilon0, k, epsilon) <= delta
+    assert losses.exact_pure_delta(epsilon0, k, epsilon) <= delta
     if epsilon:
-        assert composition.exact_pure_delta(epsilon0, k, epsilon * (1 - 1e-7)) > delta * (1 - 1e-7)
+        assert losses.exact_pure_delta(epsilon0, k, epsilon * (1 - 1e-7)) > delta * (1 - 1e-7)
     if k <= 400:
         assert precise(epsilon0, k, epsilon) <= delta
 
 
 def test_exact_epsilon_without_delta_is_the_sum():
-    assert composition.exact_pure_epsilon(0.1, 3, 0) == 0.3 and composition.exact_pure_delta(0.1, 3, 0.3) == 0
-    assert composition.exact_pure_epsilon(10**307, 100, 0.1) == math.inf
+    assert losses.exact_pure_epsilon(0.1, 3, 0) == 0.3 and losses.exact_pure_delta(0.1, 3, 0.3) == 0
+    assert losses.exact_pure_epsilon(10**307, 100, 0.1) == math.inf
 
 
 @pytest.mark.parametrize("epsilon0,k,delta", [(0.1, 100, 1e-6), (0.5, 20, 1e-4), (1.0, 3, 1e-3)])
@@ -286,7 +287,7 @@ def test_exact_agrees_with_dp_accounting(epsilon0, k, delta):
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     flip = pld.from_randomized_response(2 / (1 + math.exp(epsilon0)), 2, value_discretization_interval=1e-4)
     theirs = flip.self_compose(k).get_epsilon_for_delta(delta)
-    assert theirs * (1 - 0.002) < composition.exact_pure_epsilon(epsilon0, k, delta) <= theirs * (1 + 1e-12)
+    assert theirs * (1 - 0.002) < losses.exact_pure_epsilon(epsilon0, k, delta) <= theirs * (1 + 1e-12)
 
 
 def test_dp_accounting_on_a_bad_grid_says_more():
@@ -367,19 +368,19 @@ def test_numerical_is_an_upper_bound_and_close(costs, delta):
 
 def test_a_split_loss_keeps_both_probabilities():
     """The law on a grid has the mass of k responses under both neighbours, to rounding, and never less delta."""
-    low, law, lost = _losses._on_grid(Fraction(1, 3), Fraction(0), 7, 0.1)
+    low, law, lost = losses._on_grid(Fraction(1, 3), Fraction(0), 7, 0.1)
     points = (low + np.arange(law.size)) * 0.1
     assert law.sum() + lost == pytest.approx(1) and (law * np.exp(-points)).sum() == pytest.approx(1)
     for epsilon in np.linspace(0, 2.3, 24):
         delta = lost + (law * np.maximum(0, -np.expm1(epsilon - points))).sum()
-        assert composition.exact_pure_delta(1 / 3, 7, epsilon) * (1 - 1e-12) <= delta < composition.exact_pure_delta(1 / 3, 7, epsilon) + 5e-4
+        assert losses.exact_pure_delta(1 / 3, 7, epsilon) * (1 - 1e-12) <= delta < losses.exact_pure_delta(1 / 3, 7, epsilon) + 5e-4
 
 
 @pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(3, 10), Fraction(1, 10), Fraction(10**30 + 1), Fraction(1, 10**400), Fraction(10**400)])
 def test_directed_rounding(x):
-    assert _losses.lower(x) <= x <= _losses.upper(x)
-    assert _losses.upper(x) in (_losses.lower(x), math.nextafter(_losses.lower(x), math.inf))
-    assert math.isinf(_losses.ceiling(x)) or Fraction(repr(_losses.ceiling(x))) >= x
+    assert losses.lower(x) <= x <= losses.upper(x)
+    assert losses.upper(x) in (losses.lower(x), math.nextafter(losses.lower(x), math.inf))
+    assert math.isinf(losses.ceiling(x)) or Fraction(repr(losses.ceiling(x))) >= x
 
 
 # -------------------------------------------------------------------------------------------------- groups and subsamples
@@ -396,7 +397,7 @@ def test_a_group_attains_its_delta(epsilon, delta, k):
     for a, b in itertools.pairwise(laws):
         assert audit.finite_delta(b, a, epsilon) == pytest.approx(delta, rel=1e-9)
         assert audit.finite_delta(a, b, epsilon) <= delta * (1 + 1e-9)
-    stated = composition.group(epsilon, delta, k)
+    stated = costs.group(epsilon, delta, k)
     assert stated[0] == k * Fraction(str(epsilon))
     assert audit.finite_delta(laws[-1], laws[0], float(stated[0])) == pytest.approx(float(stated[1]), rel=1e-9)
     with mpmath.workdps(40):
@@ -406,9 +407,9 @@ def test_a_group_attains_its_delta(epsilon, delta, k):
 
 
 def test_groups_at_the_edges():
-    assert composition.group(0.1, 0, 7) == (Fraction(7, 10), 0)
-    assert composition.group(300, 1e-6, 3) == (900, 1) and composition.group(1, 0.5, 2) == (2, 1)
-    assert 0 < composition.group(400, 1e-300, 2)[1] < 1e-125
+    assert costs.group(0.1, 0, 7) == (Fraction(7, 10), 0)
+    assert costs.group(300, 1e-6, 3) == (900, 1) and costs.group(1, 0.5, 2) == (2, 1)
+    assert 0 < costs.group(400, 1e-300, 2)[1] < 1e-125
 
 
 # ------------------------------------------------------------------------------- the last digits, where the margins decide
@@ -473,17 +474,17 @@ def test_the_highest_loss_counts_up_to_its_last_digit(epsilon0):
     """Just below the sum of all epsilons only the highest loss is left, by less than its rounding."""
     with mpmath.workdps(60):
         for k in range(1, 40):
-            most, epsilon = k * Fraction(str(epsilon0)), _losses.lower(k * Fraction(str(epsilon0)))
+            most, epsilon = k * Fraction(str(epsilon0)), losses.lower(k * Fraction(str(epsilon0)))
             if Fraction(repr(epsilon)) < most:  # read as its decimal
                 exact = (1 + mpmath.exp(-of(Fraction(str(epsilon0))))) ** -k * -mpmath.expm1(of(Fraction(repr(epsilon)) - most))
-                assert 0 < exact <= composition.exact_pure_delta(epsilon0, k, epsilon)
+                assert 0 < exact <= losses.exact_pure_delta(epsilon0, k, epsilon)
 
 
 @pytest.mark.parametrize("epsilon0,k,step", [(0.7, 3, 0.7), (0.1, 7, 0.1), (0.3, 5, 0.1), (1.1, 9, 1.1), (0.75, 3, 0.15), (0.5, 4, 0.13)])
 def test_a_law_on_the_grid_is_nowhere_below_the_true_one(epsilon0, k, step):
     """Also just below each loss, where the true law has its kinks; a step is a float, the losses are decimals."""
     with mpmath.workdps(50):
-        low, law, lost = _losses._on_grid(Fraction(str(epsilon0)), Fraction(0), k, step)
+        low, law, lost = losses._on_grid(Fraction(str(epsilon0)), Fraction(0), k, step)
         e0, points = mpmath.mpf(str(epsilon0)), [(low + i) * mpmath.mpf(step) for i in range(law.size)]
         p = 1 / (1 + mpmath.exp(-e0))
         true = [(mpmath.binomial(k, i) * p ** (k - i) * (1 - p) ** i, (k - 2 * i) * e0) for i in range(k + 1)]
@@ -500,13 +501,13 @@ def test_what_the_grid_cuts_off_counts_as_an_infinite_loss():
     for costs, delta in (([Pure(0.1)] * 1000, 1e-60), ([Pure(0.1)] * 150 + [Pure(0.2)] * 150, 1e-90)):
         with pytest.raises(ValueError, match=r"^delta must be above \d\.?\d*e-\d\d for the numerical account, got 1e-[69]0$"):
             composition.numerical(costs, delta)
-    assert composition.numerical([Pure(0.1)] * 1000, 1e-40) >= composition.exact_pure_epsilon(0.1, 1000, 1e-40) * (1 - 1e-11)
-    low, law, lost = _losses._on_grid(Fraction(1, 10), Fraction(0), 1000, 0.1)
+    assert composition.numerical([Pure(0.1)] * 1000, 1e-40) >= losses.exact_pure_epsilon(0.1, 1000, 1e-40) * (1 - 1e-11)
+    low, law, lost = losses._on_grid(Fraction(1, 10), Fraction(0), 1000, 0.1)
     with mpmath.workdps(40):
         p, top = 1 / (1 + mpmath.exp(-mpmath.mpf("0.1"))), low + int(np.flatnonzero(law)[-1]) - 1
         tail = mpmath.fsum(mpmath.binomial(1000, i) * p ** (1000 - i) * (1 - p) ** i for i in range(501) if 1000 - 2 * i > top)
         assert 0 < tail <= lost < 1e-42
-    assert [x if np.isscalar(x) else x.tolist() for x in _losses._cut(-3, np.arange(1.0, 9), 2)] == [-2, [3.0, 3, 4, 5, 6], 15.0]
+    assert [x if np.isscalar(x) else x.tolist() for x in losses._cut(-3, np.arange(1.0, 9), 2)] == [-2, [3.0, 3, 4, 5, 6], 15.0]
 
 
 @pytest.mark.parametrize("error", ["search", "rounding"])
@@ -521,7 +522,7 @@ def test_numerical_survives_a_library_that_is_a_little_off(error, costs, delta, 
     monkeypatch.setattr(pld.PrivacyLossDistribution, "get_epsilon_for_delta", lambda self, d: of_delta(self, d + off) * early)
     epsilon = composition.numerical(costs, delta)
     assert curves.gaussian_delta(epsilon, float(costs[0].mu)) <= delta if off or isinstance(costs[0], Gaussian) else True
-    assert isinstance(costs[0], Gaussian) or composition.exact_pure_delta(0.3, 20, epsilon) <= delta * (1 + 1e-11)
+    assert isinstance(costs[0], Gaussian) or losses.exact_pure_delta(0.3, 20, epsilon) <= delta * (1 + 1e-11)
 
 
 def subsample_laws(n, x, rate, law):
@@ -547,7 +548,7 @@ def test_a_poisson_sample_attains_its_bound(epsilon, delta, rate):
         yes = bool(total)
         return {"yes": (1 - delta) * (p if yes else 1 - p), "no": (1 - delta) * (1 - p if yes else p), f"sure {yes}": delta}
     one, other = subsample_laws(3, 1, rate, law)
-    stated, lost = composition.subsampled(epsilon, delta, rate)
+    stated, lost = costs.subsampled(epsilon, delta, rate)
     union = {o: 0.0 for o in {*one, *other}}
     one, other = union | one, union | other
     assert audit.finite_delta(one, other, stated) == pytest.approx(lost, rel=1e-9, abs=1e-11)
@@ -561,12 +562,12 @@ def test_a_public_sample_does_not_amplify():
     """Broken twin: who is in the sample is published too, so the record that is in it pays the full epsilon."""
     p = 1 / (1 + math.exp(-1.0))
     worst = max(math.log(p / (1 - p)) if kept else 0.0 for kept in (0, 1))
-    assert worst > 2 * composition.subsampled(1.0, 0, 0.3)[0]
+    assert worst > 2 * costs.subsampled(1.0, 0, 0.3)[0]
 
 
 @given(st.floats(1e-6, 1e3), st.floats(1e-6, 1))
 def test_subsampling_formula_at_forty_digits(epsilon, rate):
-    stated, lost = composition.subsampled(epsilon, 1e-5, rate)
+    stated, lost = costs.subsampled(epsilon, 1e-5, rate)
     with mpmath.workdps(40):
         exact = mpmath.log1p(mpmath.mpf(repr(rate)) * mpmath.expm1(mpmath.mpf(repr(epsilon))))
         assert exact * (1 - mpmath.mpf(10) ** -30) <= mpmath.mpf(repr(stated)) <= exact * (1 + 1e-11)
@@ -578,11 +579,11 @@ def test_exact_pure_round_trip_over_ten_decades(epsilon0):
     for k in (1, 30, 1000):
         for share in (0.1, 0.5, 0.9):
             epsilon = share * k * epsilon0
-            delta = composition.exact_pure_delta(epsilon0, k, epsilon)
+            delta = losses.exact_pure_delta(epsilon0, k, epsilon)
             if not 1e-300 < delta < 1:
                 continue
-            back = composition.exact_pure_epsilon(epsilon0, k, delta)
+            back = losses.exact_pure_epsilon(epsilon0, k, delta)
             # epsilon itself is ill-conditioned where delta hardly falls: judge by delta
-            assert delta * (1 - 1e-6) - 1e-14 <= composition.exact_pure_delta(epsilon0, k, back) <= delta
-            more = composition.exact_pure_delta(epsilon0, k, 1.01 * epsilon)
+            assert delta * (1 - 1e-6) - 1e-14 <= losses.exact_pure_delta(epsilon0, k, back) <= delta
+            more = losses.exact_pure_delta(epsilon0, k, 1.01 * epsilon)
             assert more <= delta  # falls with epsilon

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy import special
 
-from dputils import curves
+from dputils.accounting import curves, renyi
 
 GRID = [(10.0**e, 10.0**d) for e in (-6, -4, -2, -1, 0, 1, 2, 3) for d in (-300, -100, -30, -15, -9, -6, -3, -1)]
 
@@ -235,10 +235,10 @@ def exact_zcdp_log_delta(rho, epsilon):
 
 
 def test_zcdp_known_values():
-    assert curves.zcdp_epsilon(0.1, 1e-6) == pytest.approx(2.1419389284, abs=1e-10)
-    assert curves.zcdp_epsilon(0.1, 1e-6) < 0.1 + 2 * math.sqrt(0.1 * math.log(1e6))  # 2.45079
-    assert curves.zcdp_delta(0.1, 2.1419389284) == pytest.approx(1e-6, rel=1e-8)
-    assert math.sqrt(1 / 2 / curves.zcdp_rho(1, 1e-6)) == pytest.approx(4.530877, abs=1e-6)
+    assert renyi.zcdp_epsilon(0.1, 1e-6) == pytest.approx(2.1419389284, abs=1e-10)
+    assert renyi.zcdp_epsilon(0.1, 1e-6) < 0.1 + 2 * math.sqrt(0.1 * math.log(1e6))  # 2.45079
+    assert renyi.zcdp_delta(0.1, 2.1419389284) == pytest.approx(1e-6, rel=1e-8)
+    assert math.sqrt(1 / 2 / renyi.zcdp_rho(1, 1e-6)) == pytest.approx(4.530877, abs=1e-6)
 
 
 def test_zcdp_conversions_are_the_optimum_over_orders_and_on_the_private_side():
@@ -246,50 +246,50 @@ def test_zcdp_conversions_are_the_optimum_over_orders_and_on_the_private_side():
     for i in range(50):
         rho, epsilon = 10 ** rng.uniform(-8, 4), 10 ** rng.uniform(-8, 4)
         delta = 10 ** rng.uniform(-300, -1e-3) if i % 2 else 10 ** rng.uniform(-12, -1e-3)
-        true, ours = exact_zcdp_epsilon(rho, delta), curves.zcdp_epsilon(rho, delta)
+        true, ours = exact_zcdp_epsilon(rho, delta), renyi.zcdp_epsilon(rho, delta)
         assert true <= ours <= true * (1 + 1e-12) + 1e-15
-        true, ours = exact_zcdp_log_delta(rho, epsilon), curves.zcdp_delta(rho, epsilon)
+        true, ours = exact_zcdp_log_delta(rho, epsilon), renyi.zcdp_delta(rho, epsilon)
         assert mp.exp(true) <= ours <= max(mp.exp(true + mpf(10) ** -11), mpf(5e-324))
-        rho = curves.zcdp_rho(epsilon, delta)
+        rho = renyi.zcdp_rho(epsilon, delta)
         assert exact_zcdp_epsilon(rho, delta) <= epsilon < exact_zcdp_epsilon(rho * (1 + 1e-10), delta)
 
 
 def test_zcdp_delta_of_extreme_arguments_is_a_number_on_the_private_side():
     for rho, epsilon in [(1, 1e155), (1e-3, 1e153), (1e-300, 1e5), (1, 1e308), (5e-324, 5e-324), (1e308, 1e308)]:
-        true, ours = mp.exp(exact_zcdp_log_delta(rho, epsilon)), curves.zcdp_delta(rho, epsilon)
+        true, ours = mp.exp(exact_zcdp_log_delta(rho, epsilon)), renyi.zcdp_delta(rho, epsilon)
         assert true <= ours <= max(true * (1 + mpf(10) ** -11), mpf(5e-324)), (rho, epsilon)
     rng = np.random.default_rng(12)
     wide, delta = 10 ** rng.uniform(-323, 308, (2, 2000)), 10 ** rng.uniform(-323, -1e-9, 2000)
-    for values in (curves.zcdp_delta(*wide), curves.zcdp_epsilon(wide[0], delta), curves.zcdp_rho(wide[0], delta)):
+    for values in (renyi.zcdp_delta(*wide), renyi.zcdp_epsilon(wide[0], delta), renyi.zcdp_rho(wide[0], delta)):
         assert not np.isnan(values).any() and (values >= 0).all()
 
 
 def test_zcdp_never_beats_the_gaussian_curve_it_bounds():
     epsilon, delta = np.meshgrid(np.logspace(-3, 2, 21), np.logspace(-50, -1, 26))
-    rho = curves.zcdp_rho(epsilon, delta)
+    rho = renyi.zcdp_rho(epsilon, delta)
     assert np.all(np.sqrt(2 * rho) < curves.gaussian_mu(epsilon, delta))
     assert np.all(np.diff(rho, axis=0) > 0) and np.all(np.diff(rho, axis=1) > 0)
-    np.testing.assert_allclose(curves.zcdp_epsilon(rho, delta), epsilon, rtol=1e-9)
+    np.testing.assert_allclose(renyi.zcdp_epsilon(rho, delta), epsilon, rtol=1e-9)
 
 
 def test_pure_to_zcdp_is_exact():
-    assert curves.pure_to_zcdp(Fraction(1, 3)) == Fraction(1, 18) and isinstance(curves.pure_to_zcdp(1), Fraction)
-    assert curves.pure_to_zcdp(0.1) == 0.005
+    assert renyi.pure_to_zcdp(Fraction(1, 3)) == Fraction(1, 18) and isinstance(renyi.pure_to_zcdp(1), Fraction)
+    assert renyi.pure_to_zcdp(0.1) == 0.005
 
 
 @given(st.floats(5e-324, 1e154))
 def test_pure_to_zcdp_of_a_float_is_the_smallest_float_not_below_the_decimal(epsilon):
     exact = Fraction(repr(epsilon)) ** 2 / 2
-    rho = curves.pure_to_zcdp(epsilon)
+    rho = renyi.pure_to_zcdp(epsilon)
     assert Fraction(math.nextafter(rho, 0)) < exact <= Fraction(rho)
 
 
 def test_pure_to_gaussian_passes_through_the_kink_from_above():
-    assert curves.pure_to_gaussian(5e-324) == 1e-323  # 6.2e-324, rounded up
+    assert renyi.pure_to_gaussian(5e-324) == 1e-323  # 6.2e-324, rounded up
     for epsilon in (1e-310, 3e-322, 1e-300, 9e-301):
-        assert 0 <= mpf(curves.pure_to_gaussian(epsilon)) - epsilon * mp.sqrt(mp.pi / 2) <= 3e-15 * epsilon + 1e-323
+        assert 0 <= mpf(renyi.pure_to_gaussian(epsilon)) - epsilon * mp.sqrt(mp.pi / 2) <= 3e-15 * epsilon + 1e-323
     for epsilon in (1e-12, 1e-6, 0.01, 0.5, 1.9, 1.999999, 2, 2.1, 5, 50, 700, 1e5):
-        half = mpf(curves.pure_to_gaussian(epsilon)) / 2
+        half = mpf(renyi.pure_to_gaussian(epsilon)) / 2
         kink, slope = 1 / (1 + mp.exp(mpf(epsilon))), mp.npdf(half)
         assert 0 <= float((kink - upper(half)) / (slope * half)) <= 4e-15, epsilon
 
@@ -297,10 +297,10 @@ def test_pure_to_gaussian_passes_through_the_kink_from_above():
 def test_pure_to_gaussian_curve_lies_below_the_two_lines():
     p = np.linspace(1e-4, 1 - 1e-4, 999)
     for epsilon in (0.01, 0.5, 1, 4):
-        gaussian = special.ndtr(special.ndtri(1 - p) - curves.pure_to_gaussian(epsilon))
+        gaussian = special.ndtr(special.ndtri(1 - p) - renyi.pure_to_gaussian(epsilon))
         lines = np.maximum(0, np.maximum(1 - math.exp(epsilon) * p, math.exp(-epsilon) * (1 - p)))
         assert np.all(gaussian <= lines + 1e-14)
-        assert np.any(special.ndtr(special.ndtri(1 - p) - 0.99 * curves.pure_to_gaussian(epsilon)) > lines + 1e-6)
+        assert np.any(special.ndtr(special.ndtri(1 - p) - 0.99 * renyi.pure_to_gaussian(epsilon)) > lines + 1e-6)
 
 
 def test_laplace_rdp_bounds_the_exact_divergence():
@@ -309,23 +309,23 @@ def test_laplace_rdp_bounds_the_exact_divergence():
         order, scale = 1 + 10 ** rng.uniform(-4, 6), 10 ** rng.uniform(-4, 5)
         a, b = mpf(order), mpf(scale)
         true = mp.log(a / (2 * a - 1) * mp.exp((a - 1) / b) + (a - 1) / (2 * a - 1) * mp.exp(-a / b)) / (a - 1)
-        ours = curves.laplace_rdp(order, scale)
+        ours = renyi.laplace_rdp(order, scale)
         assert true <= ours <= min(1 / b, true + 1e-14 * (1 / b + (1 + mp.log(a)) / (a - 1) + a / (a - 1) / b) + 1e-20)
     for order in (2, 5):
         moment = mp.quad(lambda x: mp.exp(-order * abs(x) / 2 + (order - 1) * abs(x - 1) / 2) / 4,
                          [-mp.inf, 0, 1, mp.inf])
-        assert curves.laplace_rdp(order, 2) == pytest.approx(float(mp.log(moment) / (order - 1)), rel=1e-13)
+        assert renyi.laplace_rdp(order, 2) == pytest.approx(float(mp.log(moment) / (order - 1)), rel=1e-13)
 
 
 def test_rdp_to_epsilon_takes_the_best_order():
     orders = np.array([1.5, 2, 4, 8, 16, 32, 64])
     theirs, order = rdp_privacy_accountant.compute_epsilon(orders, 0.05 * orders, 1e-6)
-    assert order == 16 and theirs <= curves.rdp_to_epsilon(orders, 0.05 * orders, 1e-6) <= theirs * (1 + 1e-12)
+    assert order == 16 and theirs <= renyi.rdp_to_epsilon(orders, 0.05 * orders, 1e-6) <= theirs * (1 + 1e-12)
     fine = 1 + np.logspace(-2, 3, 4001)  # zCDP is a line of divergences: the same bound, up to the grid of orders
-    assert 0 <= curves.rdp_to_epsilon(fine, 0.1 * fine, 1e-6) / curves.zcdp_epsilon(0.1, 1e-6) - 1 < 1e-6
-    assert curves.rdp_to_epsilon(50, 0, 0.9) == 0
+    assert 0 <= renyi.rdp_to_epsilon(fine, 0.1 * fine, 1e-6) / renyi.zcdp_epsilon(0.1, 1e-6) - 1 < 1e-6
+    assert renyi.rdp_to_epsilon(50, 0, 0.9) == 0
     fine = np.linspace(1.01, 60, 10001)
-    assert curves.rdp_to_epsilon(fine, 100 * curves.laplace_rdp(fine, 10), 1e-6) == pytest.approx(4.98417, abs=1e-4)
+    assert renyi.rdp_to_epsilon(fine, 100 * renyi.laplace_rdp(fine, 10), 1e-6) == pytest.approx(4.98417, abs=1e-4)
 
 
 def test_rdp_to_epsilon_is_never_below_the_formula():
@@ -335,14 +335,14 @@ def test_rdp_to_epsilon_is_never_below_the_formula():
         divergences, delta = orders * 10 ** rng.uniform(-8, 3), 10 ** rng.uniform(-300, -0.1)
         exact = min(mpf(d) + mp.log1p(-1 / mpf(a)) - mp.log(mpf(a) * mpf(delta)) / (mpf(a) - 1)
                     for a, d in zip(orders, divergences))
-        ours = curves.rdp_to_epsilon(orders, divergences, delta)
+        ours = renyi.rdp_to_epsilon(orders, divergences, delta)
         assert max(0, exact) <= ours <= max(0, exact) * (1 + 1e-13) + mpf(10) ** -11
 
 
 def test_rdp_to_epsilon_skips_infinite_divergences():
-    finite = curves.rdp_to_epsilon([2, 8], [0.1, 0.4], 1e-6)
-    assert curves.rdp_to_epsilon([2, 8, 64], [0.1, 0.4, math.inf], 1e-6) == finite
-    assert curves.rdp_to_epsilon([2, 64], math.inf, 1e-6) == math.inf
+    finite = renyi.rdp_to_epsilon([2, 8], [0.1, 0.4], 1e-6)
+    assert renyi.rdp_to_epsilon([2, 8, 64], [0.1, 0.4, math.inf], 1e-6) == finite
+    assert renyi.rdp_to_epsilon([2, 64], math.inf, 1e-6) == math.inf
 
 
 # --------------------------------------------------------------------------------------------------------- arguments
@@ -350,13 +350,13 @@ def test_rdp_to_epsilon_skips_infinite_divergences():
 
 def test_numbers_give_floats_and_arrays_broadcast():
     for function in (curves.gaussian_log_delta, curves.gaussian_delta, curves.gaussian_mu, curves.gaussian_epsilon,
-                     curves.zcdp_delta, curves.zcdp_epsilon, curves.zcdp_rho):
+                     renyi.zcdp_delta, renyi.zcdp_epsilon, renyi.zcdp_rho):
         assert type(function(0.5, 0.1)) is float and type(function(Fraction(1, 2), np.float64(0.1))) is float
         table = function(np.array([[0.5], [1.0]]), [0.1, 0.2, 0.3])
         assert table.shape == (2, 3) and table[0, 0] == function(0.5, 0.1) and table[1, 2] == function(1, 0.3)
         assert function(np.empty((0, 2)), 0.1).shape == (0, 2)
         assert function(np.full(20000, 0.5), 0.1)[-1] == function(0.5, 0.1)  # more than one chunk
-    assert type(curves.pure_to_gaussian(1)) is float and type(curves.laplace_rdp(2, 1)) is float
+    assert type(renyi.pure_to_gaussian(1)) is float and type(renyi.laplace_rdp(2, 1)) is float
 
 
 @pytest.mark.parametrize("call,sentence", [
@@ -368,20 +368,20 @@ def test_numbers_give_floats_and_arrays_broadcast():
     (lambda: curves.gaussian_delta(1, 0.0), "mu must be positive and finite, got 0.0"),
     (lambda: curves.gaussian_epsilon("1", 0.1), "mu must be positive and finite, got '1'"),
     (lambda: curves.gaussian_epsilon(True, 0.1), "mu must be positive and finite, got True"),
-    (lambda: curves.zcdp_epsilon(None, 0.1), "rho must be a number, got None"),
-    (lambda: curves.zcdp_delta(0, 1), "rho must be positive and finite, got 0"),
-    (lambda: curves.zcdp_rho(1, 10**400), "delta must be finite, got 1000"),
-    (lambda: curves.pure_to_zcdp(0), "epsilon must be positive and finite, got 0"),
-    (lambda: curves.pure_to_gaussian(0.0), "epsilon must be positive and finite, got 0.0"),
-    (lambda: curves.laplace_rdp(1, 1), "order must be above 1 and finite, got 1"),
-    (lambda: curves.laplace_rdp(2, 0), "scale must be positive and finite, got 0"),
-    (lambda: curves.rdp_to_epsilon([2, 1], [1, 1], 0.1), "orders must be above 1 and finite, got 1"),
-    (lambda: curves.rdp_to_epsilon([2], [-1.0], 0.1), "divergences must be at least 0, got -1.0"),
-    (lambda: curves.rdp_to_epsilon([2], math.nan, 0.1), "divergences must be at least 0, got nan"),
-    (lambda: curves.rdp_to_epsilon([], [], 0.1), "orders and divergences must not be empty, got shapes (0,) and (0,)"),
-    (lambda: curves.rdp_to_epsilon([2], [1], [0.1, 0.2]), "delta must be strictly between 0 and 1, got [0.1, 0.2]"),
+    (lambda: renyi.zcdp_epsilon(None, 0.1), "rho must be a number, got None"),
+    (lambda: renyi.zcdp_delta(0, 1), "rho must be positive and finite, got 0"),
+    (lambda: renyi.zcdp_rho(1, 10**400), "delta must be finite, got 1000"),
+    (lambda: renyi.pure_to_zcdp(0), "epsilon must be positive and finite, got 0"),
+    (lambda: renyi.pure_to_gaussian(0.0), "epsilon must be positive and finite, got 0.0"),
+    (lambda: renyi.laplace_rdp(1, 1), "order must be above 1 and finite, got 1"),
+    (lambda: renyi.laplace_rdp(2, 0), "scale must be positive and finite, got 0"),
+    (lambda: renyi.rdp_to_epsilon([2, 1], [1, 1], 0.1), "orders must be above 1 and finite, got 1"),
+    (lambda: renyi.rdp_to_epsilon([2], [-1.0], 0.1), "divergences must be at least 0, got -1.0"),
+    (lambda: renyi.rdp_to_epsilon([2], math.nan, 0.1), "divergences must be at least 0, got nan"),
+    (lambda: renyi.rdp_to_epsilon([], [], 0.1), "orders and divergences must not be empty, got shapes (0,) and (0,)"),
+    (lambda: renyi.rdp_to_epsilon([2], [1], [0.1, 0.2]), "delta must be strictly between 0 and 1, got [0.1, 0.2]"),
     (lambda: curves.gaussian_mu(1, 1 - np.longdouble("1e-18")), "delta must be strictly between 0 and 1, got 1.0"),
-    (lambda: curves.pure_to_zcdp(1e200), "epsilon must have a half square that is a float, got 1e+200: pass"),
+    (lambda: renyi.pure_to_zcdp(1e200), "epsilon must have a half square that is a float, got 1e+200: pass"),
 ])
 def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:

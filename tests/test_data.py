@@ -9,7 +9,7 @@ import sys
 import pandas as pd
 import pytest
 
-from dputils import data
+from dputils.book import data
 
 EMBEDDED = [name for name, table in data.TABLES.items() if table.form == "embedded"]
 FETCHED = [name for name, table in data.TABLES.items() if table.form == "fetched"]

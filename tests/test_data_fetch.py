@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dputils import data
+from dputils.book import data
 
 FETCHED = [name for name, table in data.TABLES.items() if table.form == "fetched"]
 COPY = os.environ.get("DPUTILS_DATA")

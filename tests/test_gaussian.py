@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from dputils import audit, curves, data, gaussian, noise, sensitivity
+from dputils import audit, discrete_gaussian, gaussian, noise, sensitivity
+from dputils.accounting import curves
+from dputils.book import data
 
 RNG = np.random.default_rng
 
@@ -32,19 +34,19 @@ def discrete_cdf(sigma):
 def test_known_scales():
     assert gaussian.classical_sigma(1, 0.1, 1e-6) == pytest.approx(52.98803, abs=1e-5)
     assert gaussian.classical_sigma(2, 0.5, 1e-6) == pytest.approx(4 * math.sqrt(2 * math.log(1.25e6)))
-    assert gaussian.analytic_sigma(1, 1, 1e-6) == pytest.approx(4.224678889327, abs=1e-12)
-    assert gaussian.analytic_sigma(3, 0.1, 1e-6) == pytest.approx(3 * gaussian_mechanism.get_sigma_gaussian(0.1, 1e-6))
-    table = gaussian.analytic_sigma([[1.0], [2.0]], [0.1, 1, 10], 1e-6)
+    assert gaussian.sigma(1, 1, 1e-6) == pytest.approx(4.224678889327, abs=1e-12)
+    assert gaussian.sigma(3, 0.1, 1e-6) == pytest.approx(3 * gaussian_mechanism.get_sigma_gaussian(0.1, 1e-6))
+    table = gaussian.sigma([[1.0], [2.0]], [0.1, 1, 10], 1e-6)
     assert table.shape == (2, 3) and np.all(table[1] == 2 * table[0])
-    assert table[0, 1] == gaussian.analytic_sigma(1, 1, 1e-6)
-    assert type(gaussian.analytic_sigma(1, 1, 0.1)) is float
+    assert table[0, 1] == gaussian.sigma(1, 1, 1e-6)
+    assert type(gaussian.sigma(1, 1, 0.1)) is float
 
 
 @given(st.floats(-6, -0.001), st.floats(-12, -1))
 def test_the_classical_scale_is_enough_below_one_and_never_smaller(log_epsilon, log_delta):
     epsilon, delta = 10**log_epsilon, 10**log_delta
     sigma = gaussian.classical_sigma(1, epsilon, delta)
-    assert sigma > gaussian.analytic_sigma(1, epsilon, delta) and curves.gaussian_delta(epsilon, 1 / sigma) < delta
+    assert sigma > gaussian.sigma(1, epsilon, delta) and curves.gaussian_delta(epsilon, 1 / sigma) < delta
 
 
 def test_the_classical_formula_fails_beyond_where_it_is_refused():
@@ -85,7 +87,7 @@ def test_scales_at_the_ends_of_the_floats_round_up():
     for sizes in ([3e-322], [5e-324] * 3, [1e-310, 7e-315], [1e-323] * 100):
         exact = sum(Fraction(s) ** 2 for s in sizes) / 49
         assert exact <= Fraction(gaussian.combined_mu(sizes, 7.0)) ** 2
-    assert Fraction(gaussian.analytic_sigma(5e-324, 1000, 0.9)) >= Fraction(5e-324) / Fraction(
+    assert Fraction(gaussian.sigma(5e-324, 1000, 0.9)) >= Fraction(5e-324) / Fraction(
         curves.gaussian_mu(1000, 0.9))
     assert gaussian.classical_sigma(1, 0.5, 5e-324) == pytest.approx(2 * math.sqrt(2 * (math.log(1.25) + 744.4400719)))
     assert gaussian.accuracy(1, 0.05, 10**400) == pytest.approx(
@@ -107,10 +109,10 @@ def test_several_releases_have_the_loss_of_one():
 
 
 def test_release_draws_its_law_and_a_smaller_scale_is_caught():
-    value, sigma = np.full((30_000, 2), 5.0), gaussian.analytic_sigma(3, 1, 1e-5)
+    value, sigma = np.full((30_000, 2), 5.0), gaussian.sigma(3, 1, 1e-5)
     drawn = gaussian.release(value, 3, 1, 1e-5, rng=RNG(2)) - value
     assert audit.law_test(drawn, lambda x: gaussian.cdf(x, sigma)).passes()
-    small = noise.gaussian(gaussian.analytic_sigma(3 / 1.2, 1, 1e-5), value.shape, rng=RNG(2))
+    small = noise.gaussian(gaussian.sigma(3 / 1.2, 1, 1e-5), value.shape, rng=RNG(2))
     assert not audit.law_test(small, lambda x: gaussian.cdf(x, sigma)).passes()
     assert type(gaussian.release(1, 1, 1, 0.1, rng=RNG(1))) is float
     assert gaussian.release(np.zeros((2, 3, 4)), 1, 1, 0.1, rng=RNG(1)).shape == (2, 3, 4)
@@ -168,7 +170,7 @@ def test_gram_release_has_symmetric_noise_of_its_sensitivity():
     for neighbours, factor in (("add-remove", 1), ("replace-one", math.sqrt(2))):
         drawn = np.array([gaussian.gram_release(X, 0.5, neighbours, 1, 1e-5, rng=rng) for _ in range(20_000)]) - exact
         assert np.all(drawn == drawn.transpose(0, 2, 1))
-        sigma = gaussian.analytic_sigma(0.25 * factor, 1, 1e-5)
+        sigma = gaussian.sigma(0.25 * factor, 1, 1e-5)
         assert audit.law_test(coordinates(drawn), lambda x: gaussian.cdf(x, sigma)).passes()
         assert not audit.law_test(coordinates(drawn), lambda x: gaussian.cdf(x, 1.2 * sigma)).passes()
 
@@ -211,11 +213,11 @@ def exact_discrete_delta(epsilon, sigma, shift=1):
 
 
 def test_discrete_delta_known_values():
-    assert gaussian.discrete_delta(1, 1) == pytest.approx(0.14135, abs=5e-6)
+    assert discrete_gaussian.delta(1, 1) == pytest.approx(0.14135, abs=5e-6)
     assert curves.gaussian_delta(1, 1) == pytest.approx(0.12694, abs=5e-6)
-    assert gaussian.discrete_delta(1, 2) == pytest.approx(0.0072488, abs=5e-8)
+    assert discrete_gaussian.delta(1, 2) == pytest.approx(0.0072488, abs=5e-8)
     assert curves.gaussian_delta(1, 0.5) == pytest.approx(0.0068296, abs=5e-8)
-    assert gaussian.discrete_delta(0.5, 1) == pytest.approx(0.20398, abs=5e-6)
+    assert discrete_gaussian.delta(0.5, 1) == pytest.approx(0.20398, abs=5e-6)
     assert curves.gaussian_delta(0.5, 1) == pytest.approx(0.23842, abs=5e-6)
 
 
@@ -225,7 +227,7 @@ def test_discrete_delta_is_the_definition_rounded_up():
              for _ in range(60)]
     with mpmath.workdps(60):
         for epsilon, sigma, shift in cases + [(1, 0.05, 1), (2, 1, 2), (0, 1, 40), (1, 3, 200)]:
-            true, ours = exact_discrete_delta(epsilon, sigma, shift), gaussian.discrete_delta(epsilon, sigma, shift)
+            true, ours = exact_discrete_delta(epsilon, sigma, shift), discrete_gaussian.delta(epsilon, sigma, shift)
             if true > 1e-300:
                 assert true * (1 - mpf(10) ** -50) <= ours <= true * (1 + 1e-13 + 1e-15 * abs(mp.log(true)))
             else:
@@ -235,19 +237,19 @@ def test_discrete_delta_is_the_definition_rounded_up():
 def test_discrete_delta_of_large_sigma_meets_the_continuous_curve_and_tiny_delta():
     for epsilon, sigma in [(0.01, 300), (0.001, 1e4), (1e-6, 1e6), (1e-4, 3e5)]:
         smooth = curves.gaussian_delta(epsilon, 1 / sigma)
-        assert gaussian.discrete_delta(epsilon, sigma) == pytest.approx(smooth, rel=1e-3)
-    assert math.log(gaussian.discrete_delta(1, 36.5)) == pytest.approx(curves.gaussian_log_delta(1, 1 / 36.5), rel=1e-3)
-    assert 1e-296 < gaussian.discrete_delta(1, 36.5) < 1e-288
-    assert gaussian.discrete_delta(1e9, 1000) == gaussian.discrete_delta(1e308, 1e6) == 5e-324
-    assert gaussian.discrete_delta(0, 1e-6) == gaussian.discrete_delta(1, 1, 10**30) == 1
-    assert gaussian.discrete_delta(1, 1, 10**400) == gaussian.discrete_delta(1e308, 1e6, 10**400) == 1
-    assert gaussian.discrete_delta(1, 38.3) > 5e-324 == gaussian.discrete_delta(1, 41)
-    assert gaussian.discrete_delta(Fraction(1, 3), Fraction(7, 2)) == pytest.approx(gaussian.discrete_delta(1 / 3, 3.5))
+        assert discrete_gaussian.delta(epsilon, sigma) == pytest.approx(smooth, rel=1e-3)
+    assert math.log(discrete_gaussian.delta(1, 36.5)) == pytest.approx(curves.gaussian_log_delta(1, 1 / 36.5), rel=1e-3)
+    assert 1e-296 < discrete_gaussian.delta(1, 36.5) < 1e-288
+    assert discrete_gaussian.delta(1e9, 1000) == discrete_gaussian.delta(1e308, 1e6) == 5e-324
+    assert discrete_gaussian.delta(0, 1e-6) == discrete_gaussian.delta(1, 1, 10**30) == 1
+    assert discrete_gaussian.delta(1, 1, 10**400) == discrete_gaussian.delta(1e308, 1e6, 10**400) == 1
+    assert discrete_gaussian.delta(1, 38.3) > 5e-324 == discrete_gaussian.delta(1, 41)
+    assert discrete_gaussian.delta(Fraction(1, 3), Fraction(7, 2)) == pytest.approx(discrete_gaussian.delta(1 / 3, 3.5))
 
 
 def test_a_larger_shift_is_never_cheaper():
     for epsilon, sigma in [(0, 1), (0.3, 2), (1, 0.7), (2, 5)]:
-        deltas = [gaussian.discrete_delta(epsilon, sigma, shift) for shift in range(1, 20)]
+        deltas = [discrete_gaussian.delta(epsilon, sigma, shift) for shift in range(1, 20)]
         assert all(a <= b * (1 + 1e-12) for a, b in zip(deltas, deltas[1:]))
 
 
@@ -255,27 +257,27 @@ def test_a_larger_shift_is_never_cheaper():
 @given(st.integers(1, 9), st.floats(-3, 1.5), st.floats(-30, -0.1))
 def test_discrete_sigma_holds_and_one_step_less_does_not(shift, log_epsilon, log_delta):
     epsilon, delta = round(10**log_epsilon, 6) + 1e-6, 10**log_delta
-    sigma = gaussian.discrete_sigma(shift, epsilon, delta)
-    step = Fraction(2) ** (math.frexp(gaussian.analytic_sigma(shift, epsilon, delta))[1] - 21)
+    sigma = discrete_gaussian.sigma(shift, epsilon, delta)
+    step = Fraction(2) ** (math.frexp(gaussian.sigma(shift, epsilon, delta))[1] - 21)
     assert type(sigma) is Fraction and (sigma / step).denominator == 1
-    assert gaussian.discrete_delta(epsilon, sigma, shift) <= delta
-    assert sigma == step or gaussian.discrete_delta(epsilon, sigma - step, shift) > delta
+    assert discrete_gaussian.delta(epsilon, sigma, shift) <= delta
+    assert sigma == step or discrete_gaussian.delta(epsilon, sigma - step, shift) > delta
 
 
 def test_discrete_sigma_beside_the_continuous_one():
-    assert float(gaussian.discrete_sigma(1, 1, 1e-6)) == pytest.approx(4.230782, abs=1e-5)   # above 4.224679
-    assert float(gaussian.discrete_sigma(1, 10, 1e-6)) == pytest.approx(0.499906, abs=1e-5)  # below 0.541087
+    assert float(discrete_gaussian.sigma(1, 1, 1e-6)) == pytest.approx(4.230782, abs=1e-5)   # above 4.224679
+    assert float(discrete_gaussian.sigma(1, 10, 1e-6)) == pytest.approx(0.499906, abs=1e-5)  # below 0.541087
 
 
 def test_discrete_release_draws_its_law_exactly_and_twins_are_caught():
     value, n = np.array([[3, -7]]), 40_000
     sigma = gaussian._zcdp_sigma(math.sqrt(2), Fraction(1, 9))
     assert float(sigma) == pytest.approx(3, rel=1e-10)
-    drawn = gaussian.discrete_release(np.repeat(value, n, axis=0), math.sqrt(2), Fraction(1, 9), rng=RNG(8)) - value
+    drawn = discrete_gaussian.release(np.repeat(value, n, axis=0), math.sqrt(2), Fraction(1, 9), rng=RNG(8)) - value
     assert drawn.dtype == np.int64
     law = discrete_cdf(sigma)
     assert audit.law_test(drawn, law, discrete=True, rng=RNG(9)).passes()
-    small = gaussian.discrete_release(np.zeros((n, 2), dtype=int), 1.2, Fraction(1, 9), rng=RNG(8))
+    small = discrete_gaussian.release(np.zeros((n, 2), dtype=int), 1.2, Fraction(1, 9), rng=RNG(8))
     rounded = np.rint(noise.gaussian(3.0, (n, 2), rng=RNG(10)))  # variance sigma^2 + 1/12: not the same law
     same = np.repeat(drawn[:, :1], 2, axis=1)
     assert not audit.law_test(small, law, discrete=True, rng=RNG(9)).passes()
@@ -293,29 +295,29 @@ def test_the_scale_of_a_zcdp_release_is_just_above_the_root(size, rho):
 
 @pytest.mark.filterwarnings("error")
 def test_a_sum_beyond_64_bits_wraps_without_a_warning():
-    drawn = [gaussian.discrete_release(2**63 - 1, 1, 0.01, rng=RNG(seed)) for seed in range(20)]
+    drawn = [discrete_gaussian.release(2**63 - 1, 1, 0.01, rng=RNG(seed)) for seed in range(20)]
     assert min(drawn) < 0 < max(drawn)
 
 
 def test_discrete_release_of_numbers_and_the_system():
-    assert type(gaussian.discrete_release(5, 1, 0.1, rng=noise.SYSTEM)) is int
-    assert gaussian.discrete_release(np.zeros((2, 3), dtype=np.int8), 1, 0.1, rng=noise.SYSTEM).shape == (2, 3)
-    assert gaussian.discrete_release(2**63 + 5, 1, 10**6, rng=RNG(1)) == -(2**63) + 5  # wraps, never raises
+    assert type(discrete_gaussian.release(5, 1, 0.1, rng=noise.SYSTEM)) is int
+    assert discrete_gaussian.release(np.zeros((2, 3), dtype=np.int8), 1, 0.1, rng=noise.SYSTEM).shape == (2, 3)
+    assert discrete_gaussian.release(2**63 + 5, 1, 10**6, rng=RNG(1)) == -(2**63) + 5  # wraps, never raises
 
 
 @pytest.mark.parametrize("call,sentence", [
     (lambda: gaussian.classical_sigma(1, 1, 1e-6), "epsilon must be below 1, got 1"),
     (lambda: gaussian.classical_sigma(0, 0.5, 1e-6), "sensitivity must be positive and finite, got 0"),
     (lambda: gaussian.classical_sigma(1, 0.5, 0), "delta must be strictly between 0 and 1, got 0"),
-    (lambda: gaussian.analytic_sigma([1, -1.0], 1, 0.1), "sensitivity must be positive and finite, got -1.0"),
-    (lambda: gaussian.analytic_sigma(1, -1, 0.1), "epsilon must be at least 0 and finite, got -1"),
-    (lambda: gaussian.analytic_sigma(1, 1, 1), "delta must be strictly between 0 and 1, got 1"),
+    (lambda: gaussian.sigma([1, -1.0], 1, 0.1), "sensitivity must be positive and finite, got -1.0"),
+    (lambda: gaussian.sigma(1, -1, 0.1), "epsilon must be at least 0 and finite, got -1"),
+    (lambda: gaussian.sigma(1, 1, 1), "delta must be strictly between 0 and 1, got 1"),
     (lambda: gaussian.release(1, 1, 1, 0.1, rng=noise.SYSTEM), "rng must be a np.random.Generator for floating-point"),
     (lambda: gaussian.release(1, 1, 1, 0.1, rng=7), "rng must be a np.random.Generator or dputils.noise.SYSTEM, got 7"),
     (lambda: gaussian.classical_sigma(1, 5e-324, 0.1), "sensitivity, epsilon and delta ask for a sigma beyond"),
     (lambda: gaussian.classical_sigma(1, Fraction(1, 10**400), 0.1), "epsilon must be positive and finite, got 0.0"),
     (lambda: gaussian.classical_sigma(1, 0.5, Fraction(1, 10**400)), "delta must be strictly between 0 and 1, got 0.0"),
-    (lambda: gaussian.analytic_sigma(1e308, 1e-6, 1e-6), "sensitivity, epsilon and delta ask for a sigma beyond"),
+    (lambda: gaussian.sigma(1e308, 1e-6, 1e-6), "sensitivity, epsilon and delta ask for a sigma beyond"),
     (lambda: gaussian.release(1, 1e308, 1, 1e-6, rng=RNG(1)), "sensitivity, epsilon and delta ask for a sigma beyond"),
     (lambda: gaussian.release(1, [1, 2], 1, 0.1, rng=RNG(1)), "sensitivity must be positive and finite, got [1, 2]"),
     (lambda: gaussian.release(1, 1, np.ones(2), 0.1, rng=RNG(1)), "epsilon must be a number, got array([1., 1.])"),
@@ -331,9 +333,9 @@ def test_discrete_release_of_numbers_and_the_system():
      "numpy array of numbers of shape (n, d), got MaskedArray"),
     (lambda: gaussian.gram_release(np.ones((3, 2)).view(np.matrix), 1, "add-remove", 1, 0.1, rng=RNG(1)),
      "X must be a numpy array of numbers of shape (n, d), got matrix"),
-    (lambda: gaussian.discrete_sigma(1, 1e-9, 1e-9), "sensitivity, epsilon and delta ask for sigma 2.76e+08; disc"),
-    (lambda: gaussian.discrete_sigma(1, 1e14, 1e-9), "sensitivity, epsilon and delta ask for sigma 7.07e-08; disc"),
-    (lambda: gaussian.discrete_release(1, 1, 1e-300, rng=RNG(1)), "sensitivity and rho ask for a sigma above "
+    (lambda: discrete_gaussian.sigma(1, 1e-9, 1e-9), "sensitivity, epsilon and delta ask for sigma 2.76e+08; disc"),
+    (lambda: discrete_gaussian.sigma(1, 1e14, 1e-9), "sensitivity, epsilon and delta ask for sigma 7.07e-08; disc"),
+    (lambda: discrete_gaussian.release(1, 1, 1e-300, rng=RNG(1)), "sensitivity and rho ask for a sigma above "
      "2**50, got 1 and 1e-300: take a coarser grid"),
     (lambda: gaussian.tail(1, 0), "sigma must be positive and finite, got 0"),
     (lambda: gaussian.cdf(1, -1), "sigma must be positive and finite, got -1"),
@@ -353,14 +355,14 @@ def test_discrete_release_of_numbers_and_the_system():
     (lambda: gaussian.gram_release(np.array([["a"]]), 1, "add-remove", 1, 0.1, rng=RNG(1)), "X must be a numpy array"),
     (lambda: gaussian.gram_release(np.ones((3, 2)), 0, "add-remove", 1, 0.1, rng=RNG(1)), "norm must be positive"),
     (lambda: gaussian.gram_release(np.ones((3, 2)), 1, "both", 1, 0.1, rng=RNG(1)), "neighbours must be one of"),
-    (lambda: gaussian.discrete_delta(-1, 1), "epsilon must be at least 0, got -1"),
-    (lambda: gaussian.discrete_delta(1, 2e6), "sigma must be between 1e-6 and 1e6 steps of the grid, got 2000000.0"),
-    (lambda: gaussian.discrete_delta(1, 1, 1.5), "sensitivity must be an integer, got 1.5"),
-    (lambda: gaussian.discrete_sigma(0, 1, 0.1), "sensitivity must be at least 1, got 0"),
-    (lambda: gaussian.discrete_sigma(1, 1, 0), "delta must be strictly between 0 and 1, got 0"),
-    (lambda: gaussian.discrete_release(1, 0, 1, rng=RNG(1)), "sensitivity must be positive and finite, got 0"),
-    (lambda: gaussian.discrete_release(1, 1, -1, rng=RNG(1)), "rho must be positive and finite, got -1"),
-    (lambda: gaussian.discrete_release(1.0, 1, 1, rng=RNG(1)), "value must be an integer or an array of integers"),
+    (lambda: discrete_gaussian.delta(-1, 1), "epsilon must be at least 0, got -1"),
+    (lambda: discrete_gaussian.delta(1, 2e6), "sigma must be between 1e-6 and 1e6 steps of the grid, got 2000000.0"),
+    (lambda: discrete_gaussian.delta(1, 1, 1.5), "sensitivity must be an integer, got 1.5"),
+    (lambda: discrete_gaussian.sigma(0, 1, 0.1), "sensitivity must be at least 1, got 0"),
+    (lambda: discrete_gaussian.sigma(1, 1, 0), "delta must be strictly between 0 and 1, got 0"),
+    (lambda: discrete_gaussian.release(1, 0, 1, rng=RNG(1)), "sensitivity must be positive and finite, got 0"),
+    (lambda: discrete_gaussian.release(1, 1, -1, rng=RNG(1)), "rho must be positive and finite, got -1"),
+    (lambda: discrete_gaussian.release(1.0, 1, 1, rng=RNG(1)), "value must be an integer or an array of integers"),
 ])
 def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:
@@ -371,7 +373,7 @@ def test_refusals_name_argument_and_value(call, sentence):
 def test_the_recorded_values_of_other_libraries_are_off_where_the_chapter_says():
     rows = {(row["library"], float(row["epsilon"]), float(row["delta"])): float(row["sigma"])
             for row in csv.DictReader((data.FOLDER / "results" / "gaussian_sigma.csv").open())}
-    off = {key: sigma / gaussian.analytic_sigma(1, *key[1:]) - 1 for key, sigma in rows.items()}
+    off = {key: sigma / gaussian.sigma(1, *key[1:]) - 1 for key, sigma in rows.items()}
     assert len(off) == 12
     for library, pair, expected in (("autodp", (1, 1e-15), -0.0651), ("autodp", (100, 1e-20), -0.1211),
                                     ("autodp", (5, 1e-100), -0.6196), ("autodp", (30, 1e-12), 0.0357),

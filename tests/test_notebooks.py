@@ -6,7 +6,7 @@ import nbformat
 import papermill
 import pytest
 
-from dputils import chapter
+from dputils.book import chapter
 from tools import anatomy, normalise, setup
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))

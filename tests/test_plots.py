@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from dputils import plots
+from dputils.book import plots
 from dputils.accounting import Ledger
-from dputils.composition import ZCDP
+from dputils.accounting.costs import ZCDP
 
 ALT = "A straight line that rises from zero to the chosen slope."
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -41,7 +41,7 @@ def line(slope=1.0, times=1):
 
 
 DRAW = """
-from dputils import plots
+from dputils.book import plots
 import hashlib
 plots.style()
 fig, axes = plots.figure(columns=2)

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dputils import chapter, run
+from dputils.book import chapter, run
 
 PARAMETERS = """epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
 seed: int = 1  # seed of all random streams, range [0, 4294967295]

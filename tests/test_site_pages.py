@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from dputils import plots
+from dputils.book import plots
 from tools import setup, site_pages
 
 PICTURE = {"image/png": base64.b64encode(plots.png(plots.figure()[0])).decode(),

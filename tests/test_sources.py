@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dputils import sources
+from dputils.book import sources
 
 RECORDS = list(sources.claims().itertuples(index=False))
 WHOLE = {"000-4.4-a", "000-4.4-b"}  # two claims of the thesis, not two halves of one

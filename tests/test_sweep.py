@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from test_run import toy
 
-from dputils import chapter, run, sweep
+from dputils.book import chapter, run, sweep
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import re
 
 import nbformat
 
-from dputils.chapter import RECORD
+from dputils.book.chapter import RECORD
 
 KINDS = ("chapter", "essay", "reference", "template")
 CELLS, WORDS, LINES, BYTES, SECONDS = (45, 130), (1800, 5000), 25, 1_000_000, 60

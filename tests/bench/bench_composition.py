@@ -4,8 +4,8 @@ No target: both must be quick enough to redraw a figure while a slider moves.
 """
 import math
 
-from dputils import composition
-from dputils.composition import Gaussian, Pure
+from dputils.accounting import composition
+from dputils.accounting.costs import Gaussian, Pure
 from tests.bench import medians
 
 
@@ -18,8 +18,8 @@ def main():
         return flip.self_compose(1000).get_epsilon_for_delta(1e-6)
 
     unequal = [Pure(round(0.01 + 0.00101 * i, 6)) for i in range(100)]
-    jobs = {"exact, k = 1,000": lambda: composition.exact_pure_epsilon(0.1, 1000, 1e-6),
-            "exact, k = 100,000": lambda: composition.exact_pure_epsilon(0.001, 10**5, 1e-6),
+    jobs = {"exact, k = 1,000": lambda: losses.exact_pure_epsilon(0.1, 1000, 1e-6),
+            "exact, k = 100,000": lambda: losses.exact_pure_epsilon(0.001, 10**5, 1e-6),
             "numerical, 1,000 equal": lambda: composition.numerical([Pure(0.1)] * 1000, 1e-6),
             "numerical, 100 unequal": lambda: composition.numerical(unequal, 1e-6),
             "numerical, 100 unequal and Gaussian": lambda: composition.numerical([*unequal, Gaussian(0.5)], 1e-6),

@@ -5,7 +5,8 @@ Targets: at most 0.2 ms for one pair, and about a second for a million pairs at 
 import numpy as np
 from dp_accounting import gaussian_mechanism
 
-from dputils import curves, gaussian
+from dputils import gaussian
+from dputils.accounting import curves
 from tests.bench import medians
 
 CASES = ((1.0, 1e-6), (0.01, 1e-9), (100.0, 1e-20), (1e-6, 1e-300))
@@ -41,22 +42,22 @@ def arrays():
     rng = np.random.default_rng(1)
     for name, low, high, least in (("whole range", -6, 3, -300), ("usual", -2, 1, -12)):
         epsilon, delta = 10 ** rng.uniform(low, high, PAIRS), 10 ** rng.uniform(least, -1, PAIRS)
-        mu, rho = curves.gaussian_mu(epsilon, delta), np.maximum(curves.zcdp_rho(epsilon, delta), 1e-300)
+        mu, rho = curves.gaussian_mu(epsilon, delta), np.maximum(renyi.zcdp_rho(epsilon, delta), 1e-300)
         jobs = {"gaussian_mu": lambda: curves.gaussian_mu(epsilon, delta),
                 "gaussian_epsilon": lambda: curves.gaussian_epsilon(mu, delta),
                 "gaussian_log_delta": lambda: curves.gaussian_log_delta(epsilon, mu),
-                "zcdp_rho": lambda: curves.zcdp_rho(epsilon, delta),
-                "zcdp_epsilon": lambda: curves.zcdp_epsilon(rho, delta)}
+                "zcdp_rho": lambda: renyi.zcdp_rho(epsilon, delta),
+                "zcdp_epsilon": lambda: renyi.zcdp_epsilon(rho, delta)}
         for job, seconds in medians(jobs, repeats=3).items():
             print(f"{job:20} {name:12} {seconds / PAIRS * 1e6:8.3f} us a pair", flush=True)
 
 
 def discrete():
     """The exact discrete delta and its calibration."""
-    jobs = {f"discrete_delta at sigma {sigma:g}": repeat(gaussian.discrete_delta, 1 / sigma, sigma)
+    jobs = {f"discrete_delta at sigma {sigma:g}": repeat(discrete_gaussian.delta, 1 / sigma, sigma)
             for sigma in (1.0, 100.0, 1e4)}
-    jobs["discrete_sigma at (1, 1e-6)"] = repeat(gaussian.discrete_sigma, 1, 1, 1e-6)
-    jobs["zcdp_epsilon, one pair"] = repeat(curves.zcdp_epsilon, 0.1, 1e-6)
+    jobs["discrete_sigma at (1, 1e-6)"] = repeat(discrete_gaussian.sigma, 1, 1, 1e-6)
+    jobs["zcdp_epsilon, one pair"] = repeat(renyi.zcdp_epsilon, 0.1, 1e-6)
     for name, seconds in medians(jobs, repeats=3).items():
         print(f"{name:32} {seconds / SCALAR * 1e6:10.1f} us", flush=True)
 

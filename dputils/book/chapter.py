@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from dputils import checks
-from dputils.parameters import converted, declared, problems, tagged
-from dputils.parameters import Parameter, parse_parameters, read_parameters  # noqa: F401  (part of this module's face)
+from dputils.book.parameters import converted, declared, problems, tagged
+from dputils.book.parameters import Parameter, parse_parameters, read_parameters  # noqa: F401  (part of this module's face)
 
-BOOK = Path(__file__).resolve().parents[1] / "notebooks"
+BOOK = Path(__file__).resolve().parents[2] / "notebooks"
 RECORD = "application/vnd.dputils.record+json"
 SCHEMA = 1
 RESERVED = ("status", "error")  # columns of every sweep

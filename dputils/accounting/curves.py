@@ -28,9 +28,8 @@ import math
 import numpy as np
 from scipy import special
 
-from dputils._conversions import _ULP, _each, _floats, _mills, _upper_exp
-from dputils._conversions import (laplace_rdp, pure_to_gaussian, pure_to_zcdp, rdp_to_epsilon, zcdp_delta,  # noqa: F401
-                                  zcdp_epsilon, zcdp_rho)  # part of this module's face
+from dputils import checks
+from dputils.accounting.rounding import ULP, elementwise, upper_exp
 
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
@@ -46,12 +45,12 @@ def gaussian_log_delta(epsilon, mu):
     Above the exact value by at most 2e-13 + 1e-15 (|ln delta| + (epsilon/mu)^2), for both orders of N(0, 1), N(mu, 1).
     Source: Balle and Wang 2018, Theorem 8; steps 1 and 2 above.
     """
-    return _each(_log_delta, _floats("epsilon", epsilon), _floats("mu", mu, "positive"))
+    return elementwise(_log_delta, checks.floats("epsilon", epsilon), checks.floats("mu", mu, "positive"))
 
 
 def gaussian_delta(epsilon, mu):
     """Return delta of the Gaussian mechanism at epsilon: exp of `gaussian_log_delta`, never below the exact value."""
-    return _upper_exp(gaussian_log_delta(epsilon, mu))
+    return upper_exp(gaussian_log_delta(epsilon, mu))
 
 
 def gaussian_mu(epsilon, delta):
@@ -78,10 +77,10 @@ def gaussian_mu(epsilon, delta):
         # beyond 1e14 the first bound is the root, to 1e-13
         mu[pick] = np.exp(_solve(step, np.log(start[pick]), side[pick]))
         gap = _log_side(np.minimum(epsilon, 1e14), mu, side)[-1]
-        low = mu * (1 - 6e-14 - 8 * _ULP * np.fmin(np.abs(target * gap) / mu, 700))
+        low = mu * (1 - 6e-14 - 8 * ULP * np.fmin(np.abs(target * gap) / mu, 700))
         return np.maximum(low - 2e-323, 0)  # subnormal numbers know no small margin
 
-    return _each(mu, _floats("epsilon", epsilon), _floats("delta", delta, "share"))
+    return elementwise(mu, checks.floats("epsilon", epsilon), checks.floats("delta", delta, "share"))
 
 
 def gaussian_epsilon(mu, delta):
@@ -106,16 +105,21 @@ def gaussian_epsilon(mu, delta):
         near = np.minimum(mu, 1e8)  # beyond it the bound is the root, to 1e-13
         root = np.where(mu > 1e8, bound(mu), _solve(step, bound(near), -side, low=0.0))
         *_, far, gap = _log_side(root, near, side)
-        error = 1e-13 * root + 8 * _ULP * mu * mu + (1e-13 + 8 * _ULP * np.abs(target)) * np.abs(gap) / far
+        error = 1e-13 * root + 8 * ULP * mu * mu + (1e-13 + 8 * ULP * np.abs(target)) * np.abs(gap) / far
         out[pick] = np.where(mu > 1e8, root * (1 + 1e-13), root + error)
         return out
 
-    return _each(epsilon, _floats("mu", mu, "positive"), _floats("delta", delta, "share"))
+    return elementwise(epsilon, checks.floats("mu", mu, "positive"), checks.floats("delta", delta, "share"))
+
+
+def mills(x):
+    """R(x), the upper tail of N(0, 1) divided by its density."""
+    return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
 
 
 def _slope(x):
     """G(x) = 1 - x R(x); for large x by its continued fraction, where the difference would be noise."""
-    slope = 1 - x * _mills(x)
+    slope = 1 - x * mills(x)
     if (far := x >= 100).any():
         x = x[far]
         slope[far] = 1 / (1 + x * (x + 2 / (x + 3 / (x + 4 / x))))
@@ -126,8 +130,8 @@ def _log_side(epsilon, mu, side):
     """Return ln delta (side 1) or ln(1 - delta) (side -1), a, b, R(b), and D or -S (steps 1 and 2)."""
     m, h = epsilon / mu, mu / 2
     a, b = m - h, m + h
-    far = _mills(b)
-    gap = side * _mills(side * a) - far
+    far = mills(b)
+    gap = side * mills(side * a) - far
     if (close := (mu < 0.008 * (2 + m)) & (side > 0)).any():
         m, h = m[close], h[close]
         node = math.sqrt(0.6) * h
@@ -140,8 +144,8 @@ def _log_delta(epsilon, mu):
     side = np.where(epsilon / mu - mu / 2 < -1, -1.0, 1.0)
     log, a, b, *_ = _log_side(epsilon, np.maximum(mu, 1e-300), side)  # delta rises with mu
     log = np.maximum(log, -1e300)
-    up = 1e-13 + 2 * _ULP * (np.abs(log) + np.minimum(np.abs(a) * b, 1e300))
-    return np.where(side < 0, np.log1p(-np.exp(log - up)) * (1 - 2 * _ULP), np.minimum(log + up, 0))
+    up = 1e-13 + 2 * ULP * (np.abs(log) + np.minimum(np.abs(a) * b, 1e300))
+    return np.where(side < 0, np.log1p(-np.exp(log - up)) * (1 - 2 * ULP), np.minimum(log + up, 0))
 
 
 def _side(delta):
@@ -164,7 +168,7 @@ def _solve(step, y, rising, low=-np.inf):
         below = f * rising[todo] < 0
         low[todo], high[todo] = np.where(below, here, low[todo]), np.where(below, high[todo], here)
         there = here - f / g / np.maximum(1 - 0.5 * bend * f / g, 0.4)
-        done = np.abs(there - here) <= np.maximum(1e-6 * length, 4 * _ULP * np.abs(here))
+        done = np.abs(there - here) <= np.maximum(1e-6 * length, 4 * ULP * np.abs(here))
         inside = done | (there > low[todo]) & (there < high[todo])
         y[todo] = np.where(inside, there, (low[todo] + high[todo]) / 2)
         if not (todo := todo[~done]).size:

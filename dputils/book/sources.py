@@ -23,7 +23,7 @@ import numpy as np
 
 from dputils import checks
 
-PATH = Path(__file__).resolve().parents[1] / "data" / "claims.csv"
+PATH = Path(__file__).resolve().parents[2] / "data" / "claims.csv"
 VERDICTS = ("holds", "wrong", "imprecise", "not checkable")
 WIDTH = 110  # of a printed line
 

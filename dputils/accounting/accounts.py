@@ -11,9 +11,11 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from itertools import zip_longest
 
-from dputils import checks, composition, curves
-from dputils.composition import KINDS, ZCDP, Approximate, Gaussian, Pure, _square
-from dputils._losses import lower, root
+from dputils import checks
+from dputils.accounting import composition, curves, renyi
+from dputils.accounting.composition import square
+from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure, group
+from dputils.accounting.rounding import lower, root
 
 UNITS = {"basic": "epsilon", "zcdp": "rho", "gaussian": "mu^2"}
 _ZERO = (Fraction(0), Fraction(0))
@@ -50,7 +52,7 @@ def cap(budget, account):
         raise ValueError(f"delta must be positive for the {account} account, got 0")
     if account not in ("zcdp", "gaussian"):
         return budget
-    kind, largest = (ZCDP, curves.zcdp_rho) if account == "zcdp" else (Gaussian, curves.gaussian_mu)
+    kind, largest = (ZCDP, renyi.zcdp_rho) if account == "zcdp" else (Gaussian, curves.gaussian_mu)
     most = largest(lower(budget.epsilon), lower(delta)) if lower(delta) else 0.0
     if not 0 < most < math.inf:
         raise ValueError(f"epsilon and delta must be {'larger' if not most else 'smaller'} for the {account} account, "
@@ -71,7 +73,7 @@ def amount(cost, account):
     if account == "basic" and isinstance(cost, (Pure, Approximate)):
         return cost.epsilon, getattr(cost, "delta", Fraction(0))
     if account == "gaussian" and isinstance(cost, (Pure, Gaussian)):
-        return _square(cost), Fraction(0)
+        return square(cost), Fraction(0)
     if account == "zcdp" and not getattr(cost, "delta", 0):
         return composition.zcdp([cost])[0], Fraction(0)
     hint = {Pure: "", Approximate: "; a basic ledger adds deltas",
@@ -183,10 +185,11 @@ def _digits(x):
 
 
 def _twice(epsilon, delta):
-    return composition.group(epsilon, delta, 2)[1] if epsilon else min(Fraction(1), 2 * delta)
+    return group(epsilon, delta, 2)[1] if epsilon else min(Fraction(1), 2 * delta)
 
 
 def _doubled(cost):
     if isinstance(cost, Approximate):
-        return Approximate(*composition.group(cost.epsilon, cost.delta, 2))
+        return Approximate(*group(cost.epsilon, cost.delta, 2))
     return ZCDP(4 * cost.rho) if isinstance(cost, ZCDP) else type(cost)(2 * getattr(cost, fields(cost)[0].name))
+

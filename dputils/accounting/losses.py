@@ -12,51 +12,11 @@ import numpy as np
 from scipy import special
 
 from dputils import checks
+from dputils.accounting.rounding import ULP, above, ceiling, log_rest, share, upper
 
-_ULP = 2.0**-52
-_ROUNDING = 1e-12  # relative; far above the rounding of the short computations it follows
 _SPREAD = 14  # standard deviations of a loss kept on a grid: by Hoeffding at most e^-98 lies above
 _FINE = 4096  # steps of a grid per standard deviation
 _HUGE = 1e300  # beyond it nothing is left of a loss but its rounding
-
-
-def ceiling(x):
-    """Return a float that, read as the decimal that prints it, is not below the fraction x: the nearest or the next."""
-    y = _nearest(x)
-    return y if math.isinf(y) or checks.as_fraction("x", y) >= x else math.nextafter(y, math.inf)
-
-
-def upper(x):
-    """Return the smallest float that is not below the fraction x."""
-    y = _nearest(x)
-    return y if y >= x else math.nextafter(y, math.inf)
-
-
-def lower(x):
-    """Return the largest float that is not above the fraction x."""
-    y = _nearest(x)
-    return y if y <= x else math.nextafter(y, -math.inf)
-
-
-def above(x):
-    """Return x >= 0 raised by more than the rounding of a short computation."""
-    return math.nextafter(x * (1 + _ROUNDING), math.inf)
-
-
-def share(delta):
-    """Return a delta below 1 as a float: a float as it is, a fraction rounded down."""
-    return lower(delta) if isinstance(delta, Fraction) else float(delta)
-
-
-def log_rest(delta):
-    """Return ln(1 - delta) of a fraction, with 1 - delta rounded down; near 1 not a digit is lost."""
-    rest = lower(1 - delta)
-    return math.log1p(-upper(delta)) if 2 * delta < 1 else math.log(rest) if rest else -math.inf
-
-
-def root(square):
-    """Return the square root of a fraction, rounded up."""
-    return above(math.sqrt(upper(square))) if square else 0.0
 
 
 def exact_pure_delta(epsilon0, k, epsilon):
@@ -87,7 +47,7 @@ def exact_pure_delta(epsilon0, k, epsilon):
         return 1.0
     logs, losses = _lies(upper(each), k)
     # losses are raised by more than their rounding, so that the smallest difference is still on the safe side
-    gaps = float(epsilon) - losses - 4 * _ULP * (losses[0] + float(epsilon))
+    gaps = float(epsilon) - losses - 4 * ULP * (losses[0] + float(epsilon))
     terms = logs[gaps < 0] + np.log(-np.expm1(gaps[gaps < 0]))
     return math.exp(min(0.0, special.logsumexp(terms) + _slop(k, losses[0])))
 
@@ -107,7 +67,7 @@ def exact_pure_epsilon(epsilon0, k, delta):
     target = math.log(share(delta)) - 2 * _slop(k, losses[0])  # so that the loop below, which decides, has little to do
     j = max(0, int(np.searchsorted(kinks, target, side="right")) - 1)
     epsilon = 0.0 if total[j] <= target else total[j] + math.log1p(-math.exp(target - total[j])) - other[j]
-    epsilon, step = min(most, max(0.0, float(epsilon))), _ULP * most
+    epsilon, step = min(most, max(0.0, float(epsilon))), ULP * most
     while epsilon < most and exact_pure_delta(epsilon0, k, epsilon) > delta:  # rounding alone
         epsilon, step = min(most, epsilon + step), 2 * step
     return epsilon
@@ -151,10 +111,10 @@ def numerical_epsilon(responses, mu, delta):
     if mu:
         # three Fourier transforms of n < 2^20 points, each with relative error 7 log2(n) ulp in the 2-norm (Higham
         # 2002, Theorem 24.2); sqrt(n) times that bounds the sum of all errors, by which delta can be wrong
-        rounding = 21 * _ULP * 20 * 2**10 * float(np.linalg.norm(law)) * min(1.0, math.sqrt(step / mu))
+        rounding = 21 * ULP * 20 * 2**10 * float(np.linalg.norm(law)) * min(1.0, math.sqrt(step / mu))
         rounding = 1e-14 + (rounding if responses else 0)  # the Gaussian law itself comes from differences of deltas
         total = total.compose(pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=step))
-    target = share(delta) * (1 - 16 * _ULP * (1 + len(responses))) - rounding
+    target = share(delta) * (1 - 16 * ULP * (1 + len(responses))) - rounding
     if target <= rounding:
         raise ValueError(f"delta must be above {2 * rounding:.2g} for the numerical account, got {float(delta):.6g}")
     epsilon = total.get_epsilon_for_delta(target)
@@ -166,13 +126,6 @@ def numerical_epsilon(responses, mu, delta):
     return above(epsilon) if epsilon else 0.0
 
 
-def _nearest(x):
-    try:
-        return float(x)
-    except OverflowError:  # a fraction beyond all floats
-        return math.inf
-
-
 def _lies(epsilon0, k):
     """Return ln P(i) and the loss (k - 2i) epsilon0 for i lies in k responses, as far as losses are not negative."""
     i = np.arange(k // 2 + 1)
@@ -182,7 +135,7 @@ def _lies(epsilon0, k):
 
 def _slop(k, loss):
     """A bound on the rounding of the logarithms in `_lies` and of sums over them; ln k! counts most."""
-    return 4 * _ULP * (float(special.gammaln(k + 1)) + k + 2 * loss + 10)
+    return 4 * ULP * (float(special.gammaln(k + 1)) + k + 2 * loss + 10)
 
 
 def _step(responses, mu):
@@ -212,7 +165,7 @@ def _on_grid(epsilon, leak, k, step):
     lost = -math.expm1(k * log_rest(leak))
     kept = np.abs(losses) <= k * e * math.tanh(e / 2) + _SPREAD * math.sqrt(k) * e
     cut = above(float(masses[~kept].sum()))  # counted as infinite losses
-    losses = losses[kept] / step * (1 + 4 * _ULP * np.sign(losses[kept]))
+    losses = losses[kept] / step * (1 + 4 * ULP * np.sign(losses[kept]))
     floor = np.floor(losses)
     share = np.clip(np.expm1((floor - losses) * step) / math.expm1(-step), 0, 1)  # what goes to the upper point
     index = (floor - floor.min()).astype(int)

@@ -10,9 +10,10 @@ guarantee. The accounts "advanced", "exact" and "numerical" hold for costs fixed
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dputils import _filters, checks, composition
-from dputils.composition import ZCDP, Approximate, Gaussian, Pure
-from dputils._losses import ceiling, upper
+from dputils import checks
+from dputils.accounting import accounts, composition
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
+from dputils.accounting.rounding import ceiling, upper
 
 
 class BudgetExceeded(ValueError):
@@ -61,16 +62,16 @@ class Ledger:
     """
 
     def __init__(self, epsilon, delta=0.0, *, neighbours, account=None, plan=None):
-        budget = _filters.as_cost(epsilon, delta)
+        budget = accounts.as_cost(epsilon, delta)
         self.neighbours = checks.neighbours(neighbours)
         natural = {ZCDP: "zcdp", Gaussian: "gaussian"}.get(type(budget), "basic")
         self.account = natural if account is None else checks.one_of("account", account, composition.ACCOUNTS)
-        self.unit = _filters.UNITS.get(self.account)
+        self.unit = accounts.UNITS.get(self.account)
         self.epsilon, self.delta = getattr(budget, "epsilon", None), getattr(budget, "delta", Fraction(0))
-        self.cap = _filters.cap(budget, self.account)
+        self.cap = accounts.cap(budget, self.account)
         self._entries, self._partitions, self._plan, self._spent = [], {}, None, (Fraction(0), Fraction(0))
         if plan is not None:
-            self._plan = [Entry(*line) for line in _filters.lines(plan)]
+            self._plan = [Entry(*line) for line in accounts.lines(plan)]
             self._open = list(self._plan)
             self._check_plan()
         elif not self.unit:
@@ -87,10 +88,10 @@ class Ledger:
             If the total would exceed the budget. The ledger is then unchanged.
         """
         if self._plan is None:
-            return self._book(Entry(label, _filters.as_cost(epsilon, delta)))
+            return self._book(Entry(label, accounts.as_cost(epsilon, delta)))
         if epsilon is None and checks.delta(delta):
             raise ValueError(f"delta must be left out beside a planned label, got {delta!r}")
-        line = self._planned(label, None if epsilon is None else _filters.as_cost(epsilon, delta))
+        line = self._planned(label, None if epsilon is None else accounts.as_cost(epsilon, delta))
         self._book(line)
         self._open.remove(line)
 
@@ -120,7 +121,7 @@ class Ledger:
     @property
     def budget(self):
         """The cap `(amount, delta)`, exact fractions, the amount in the ledger's `unit`: epsilon, rho or mu^2."""
-        return _filters.amount(self.cap, self.account) if self.unit else (self.epsilon, self.delta)
+        return accounts.amount(self.cap, self.account) if self.unit else (self.epsilon, self.delta)
 
     @property
     def spent(self):
@@ -169,7 +170,7 @@ class Ledger:
         guarantee stays the cap's; these numbers are for choosing the next ledger."
         """
         whole, partitions = self._grouped(self._entries if self._plan is None else self._plan)
-        return _filters.advice(whole, partitions, self.neighbours, self.account, delta, planned=self._plan is not None)
+        return accounts.advice(whole, partitions, self.neighbours, self.account, delta, planned=self._plan is not None)
 
     def costs(self):
         """List `(label, amount)` in the order of booking, in the ledger's unit; a partition appears once, with the cost
@@ -190,7 +191,7 @@ class Ledger:
         columns = ["release", "part", *shown.get(self.account, ["cost"])]
         rows = []
         for e in self._entries:
-            amount, delta = _filters.amount(e.cost, self.account) if self.unit else (0, 0)
+            amount, delta = accounts.amount(e.cost, self.account) if self.unit else (0, 0)
             row = {"release": e.label, "part": f"{e.partition}: {e.part}" if e.partition else "whole table",
                    "cost": str(e.cost or ""), self.unit: float(amount), "delta": float(delta)}
             rows.append({name: row[name] for name in columns})
@@ -243,7 +244,7 @@ class Ledger:
     def _more(self, entry):
         """What an entry adds to the total: on a part not just its own cost."""
         if entry.partition is None:
-            return _filters.amount(entry.cost, self.account)
+            return accounts.amount(entry.cost, self.account)
         same = [e for e in self._entries if e.partition == entry.partition]
         return tuple(a - b for a, b in zip(self._total([*same, entry]), self._total(same)))
 
@@ -260,7 +261,7 @@ class Ledger:
         return whole, list(partitions.values())
 
     def _total(self, entries, account=None):
-        return _filters.total(*self._grouped(entries), self.neighbours, account or self.account)
+        return accounts.total(*self._grouped(entries), self.neighbours, account or self.account)
 
 
 class Partition:
@@ -297,4 +298,5 @@ class Partition:
     def spend(self, part, label, epsilon, delta=0.0):
         """Book a release on one part, before drawing; see `Ledger.spend`."""
         checks.one_of("part", part, self.parts)
-        self.ledger._book(Entry(label, _filters.as_cost(epsilon, delta), self.name, part))
+        self.ledger._book(Entry(label, accounts.as_cost(epsilon, delta), self.name, part))
+

@@ -15,59 +15,15 @@ rounded up: no epsilon, delta, rho or mu returned here is below the exact one.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, fields
 from fractions import Fraction
 
-from dputils import checks, curves
-from dputils._losses import above, ceiling, log_rest, lower, numerical_epsilon, root, share, upper
-from dputils._losses import exact_pure_delta, exact_pure_epsilon  # noqa: F401  (part of this module's face)
+from dputils import checks
+from dputils.accounting import curves, renyi
+from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure
+from dputils.accounting.losses import exact_pure_epsilon, numerical_epsilon
+from dputils.accounting.rounding import above, ceiling, log_rest, lower, root, share, upper
 
 ACCOUNTS = ("basic", "advanced", "zcdp", "gaussian", "exact", "numerical")
-
-
-class _Cost:
-    def __post_init__(self):
-        for field in fields(self):
-            value = getattr(self, field.name)
-            checks.delta(value) if field.name == "delta" else checks.positive(field.name, value)
-            object.__setattr__(self, field.name, checks.as_fraction(field.name, value))
-
-    def __str__(self):
-        return ", ".join(f"{field.name} {_shown(getattr(self, field.name))}" for field in fields(self))
-
-
-@dataclass(frozen=True)
-class Pure(_Cost):
-    """Cost of an epsilon-differentially private release."""
-
-    epsilon: Fraction
-
-
-@dataclass(frozen=True)
-class Approximate(_Cost):
-    """Cost of an (epsilon, delta)-differentially private release."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-
-@dataclass(frozen=True)
-class ZCDP(_Cost):
-    """Cost of a release with zero-concentrated privacy rho (Bun and Steinke 2016): all Renyi divergences of order alpha
-    are at most rho alpha."""
-
-    rho: Fraction
-
-
-@dataclass(frozen=True)
-class Gaussian(_Cost):
-    """Cost of a mu-Gaussian private release (Dong, Roth, Su 2022), such as Gaussian noise of standard deviation
-    sensitivity/mu in real arithmetic. Discrete Gaussian noise is not one: its cost is `ZCDP`."""
-
-    mu: Fraction
-
-
-KINDS = (Pure, Approximate, ZCDP, Gaussian)
 
 
 def basic(costs):
@@ -116,16 +72,16 @@ def zcdp(costs):
 def gaussian(costs):
     """Return the mu, rounded up, of `Gaussian` and `Pure` costs together: the root of the sum of their squares.
 
-    A pure cost counts as the mu that covers it (`curves.pure_to_gaussian`). Exact for Gaussian costs alone (Dong, Roth,
+    A pure cost counts as the mu that covers it (`renyi.pure_to_gaussian`). Exact for Gaussian costs alone (Dong, Roth,
     Su 2022, Corollary 3.3).
     """
-    return root(sum((k * _square(c) for c, k in _groups(costs, "gaussian", Gaussian, Pure).items()), Fraction(0)))
+    return root(sum((k * square(c) for c, k in _groups(costs, "gaussian", Gaussian, Pure).items()), Fraction(0)))
 
 
-def _square(cost):
+def square(cost):
     """Return mu^2 of a `Gaussian` or `Pure` cost as a fraction, never below the exact value: the unit that Gaussian
     accounts add."""
-    mu = cost.mu if isinstance(cost, Gaussian) else Fraction(float(curves.pure_to_gaussian(upper(cost.epsilon))))
+    mu = cost.mu if isinstance(cost, Gaussian) else Fraction(float(renyi.pure_to_gaussian(upper(cost.epsilon))))
     return mu * mu
 
 
@@ -175,42 +131,6 @@ def epsilon_at(costs, delta, account=None):
     return found[best], best
 
 
-# ------------------------------------------------------------------------------------- groups and subsamples
-
-
-def group(epsilon, delta, k):
-    """Return `(epsilon, delta)`, fractions, of an (epsilon, delta)-private release for tables that differ in k steps:
-    k epsilon, and delta (e^(k epsilon) - 1)/(e^epsilon - 1) rounded up: each step adds, d_(j+1) = e^epsilon d_j + delta
-    (chapter 02; Dwork and Roth 2014, Theorem 2.2, is the case delta = 0)."""
-    cost, k = Approximate(epsilon, delta), checks.integer("k", k, 1)
-    if not cost.delta or k == 1:
-        return k * cost.epsilon, cost.delta
-    e, n = upper(cost.epsilon), upper(Fraction(k))
-    log = math.log(upper(cost.delta)) + (n - 1) * e + math.log(-math.expm1(-n * e)) - math.log(-math.expm1(-e))
-    return k * cost.epsilon, Fraction(math.exp(log) * (1 + 1e-11)) if log < -1e-9 else Fraction(1)
-
-
-def subsampled(epsilon, delta, rate):
-    """Return `(epsilon, delta)`, floats rounded up, of an (epsilon, delta)-private release on a secret Poisson sample,
-    for add-remove neighbours: (ln(1 + rate (e^epsilon - 1)), rate delta).
-
-    Each record is in the sample with probability `rate`, independently, and who is in it stays secret; the release is
-    private for add-remove neighbours of the sample. A sample of fixed size, or a public one, is another matter.
-
-    Source
-        Li, Qardaji, Su 2012, Theorem 1; Balle, Barthe, Gaboardi 2018, Theorem 8.
-    """
-    cost = Approximate(epsilon, delta)
-    if checks.positive("rate", rate) > 1:
-        raise ValueError(f"rate must be at most 1, got {rate!r}")
-    e, q = upper(cost.epsilon), float(rate)
-    small = math.log1p(q * math.expm1(e)) if e < 700 else e + math.log(q + math.exp(-e))
-    return min(ceiling(cost.epsilon), above(small)), ceiling(checks.as_fraction("rate", rate) * cost.delta)
-
-
-# -------------------------------------------------------------------------------------------------------- helpers
-
-
 def _basic_at(costs, delta):
     epsilon, least = basic(costs)
     if least > checks.as_fraction("delta", delta):
@@ -221,7 +141,7 @@ def _basic_at(costs, delta):
 def _zcdp_at(costs, delta):
     rho, least = zcdp(costs)
     left = _left("zcdp", checks.as_fraction("delta", delta) - least, delta)
-    return curves.zcdp_epsilon(_fit("zcdp", upper(rho), 1e300), lower(left)) if rho else 0.0
+    return renyi.zcdp_epsilon(_fit("zcdp", upper(rho), 1e300), lower(left)) if rho else 0.0
 
 
 def _gaussian_at(costs, delta):

@@ -1,6 +1,4 @@
-"""Conversions between zero-concentrated, pure, Gaussian and Renyi privacy, and what all curves share: the reading of
-arguments and the rounding. The inner half of `curves`.
-"""
+"""Conversions between zero-concentrated, Renyi, pure and Gaussian privacy."""
 import math
 from fractions import Fraction
 
@@ -8,9 +6,8 @@ import numpy as np
 from scipy import special
 
 from dputils import checks
-
-_ULP = 2.0**-52
-_CHUNK = 1 << 13  # pairs solved at a time: their arrays stay in the processor's cache
+from dputils.accounting.curves import mills
+from dputils.accounting.rounding import ULP, elementwise, upper_exp
 
 
 def zcdp_delta(rho, epsilon):
@@ -23,9 +20,9 @@ def zcdp_delta(rho, epsilon):
     def log_delta(rho, epsilon):  # with t = alpha - 1 the slope in t is (2t + 1) rho - epsilon - ln(1 + 1/t), rising
         t = _crossing(lambda t: (2 * t + 1) * rho - epsilon - np.log1p(1 / t), rho)
         log = np.maximum(t * ((1 + t) * rho - epsilon) - t * np.log1p(1 / t) - np.log1p(t), -1e300)
-        return np.minimum(log + 8 * _ULP * (1 + np.abs(log) + np.minimum(t * ((1 + t) * rho + epsilon), 1e300)), 0)
+        return np.minimum(log + 8 * ULP * (1 + np.abs(log) + np.minimum(t * ((1 + t) * rho + epsilon), 1e300)), 0)
 
-    return _upper_exp(_each(log_delta, _floats("rho", rho, "positive"), _floats("epsilon", epsilon)))
+    return upper_exp(elementwise(log_delta, checks.floats("rho", rho, "positive"), checks.floats("epsilon", epsilon)))
 
 
 def zcdp_epsilon(rho, delta):
@@ -38,9 +35,9 @@ def zcdp_epsilon(rho, delta):
         l = -np.log(delta)
         t = _crossing(lambda t: rho * t * t + np.log1p(t) - l, rho)
         value = (1 + t) * rho + (l - np.log1p(t)) / t - np.log1p(1 / t)
-        return np.maximum(value + 8 * _ULP * ((1 + t) * rho + (l + np.log1p(t)) / t + np.log1p(1 / t)), 0)
+        return np.maximum(value + 8 * ULP * ((1 + t) * rho + (l + np.log1p(t)) / t + np.log1p(1 / t)), 0)
 
-    return _each(epsilon, _floats("rho", rho, "positive"), _floats("delta", delta, "share"))
+    return elementwise(epsilon, checks.floats("rho", rho, "positive"), checks.floats("delta", delta, "share"))
 
 
 def zcdp_rho(epsilon, delta):
@@ -53,10 +50,10 @@ def zcdp_rho(epsilon, delta):
         l = -np.log(delta)
         t = _crossing(lambda t: epsilon + np.log1p(1 / t) - (l - np.log1p(t)) * (1 + 2 * t) / t / t, delta)
         value = epsilon + np.log1p(1 / t) - (l - np.log1p(t)) / t
-        error = 8 * _ULP * (epsilon + np.log1p(1 / t) + (l + np.log1p(t)) / t)
+        error = 8 * ULP * (epsilon + np.log1p(1 / t) + (l + np.log1p(t)) / t)
         return np.maximum(value - error, 0) / (1 + t)
 
-    return _each(rho, _floats("epsilon", epsilon), _floats("delta", delta, "share"))
+    return elementwise(rho, checks.floats("epsilon", epsilon), checks.floats("delta", delta, "share"))
 
 
 def _crossing(rising, like):
@@ -89,12 +86,12 @@ def pure_to_gaussian(epsilon):
     def mu(epsilon):  # Phi(mu/2) - 1/2 = tanh(epsilon/2)/2 keeps small epsilon exact, logarithms large ones
         small, log = special.erfinv(np.tanh(np.minimum(epsilon, 2) / 2)) * math.sqrt(2), -np.logaddexp(0, epsilon)
         large = -special.ndtri_exp(log)
-        large += (special.log_ndtr(-large) - log) * _mills(large)  # a step of Newton: ndtri_exp is right to 1e-12 only
-        mu = 2 * np.where(epsilon < 2, small, large) * (1 + 8 * _ULP)
-        tiny = np.nextafter(epsilon * (math.sqrt(math.pi / 2) * (1 + 8 * _ULP)), 1)  # above mu(epsilon), see its series
+        large += (special.log_ndtr(-large) - log) * mills(large)  # a step of Newton: ndtri_exp is right to 1e-12 only
+        mu = 2 * np.where(epsilon < 2, small, large) * (1 + 8 * ULP)
+        tiny = np.nextafter(epsilon * (math.sqrt(math.pi / 2) * (1 + 8 * ULP)), 1)  # above mu(epsilon), see its series
         return np.where(epsilon < 1e-300, tiny, mu)
 
-    return _each(mu, _floats("epsilon", epsilon, "positive"))
+    return elementwise(mu, checks.floats("epsilon", epsilon, "positive"))
 
 
 def laplace_rdp(order, scale):
@@ -106,9 +103,9 @@ def laplace_rdp(order, scale):
     def divergence(order, scale):
         t, e = order - 1, 1 / scale
         log = np.logaddexp(np.log(order) + t * e, np.log(t) - order * e) - np.log(2 * order - 1)
-        return np.minimum((log + 8 * _ULP * (1 + np.log(order) + order * e)) / t, e)  # never above the pure epsilon
+        return np.minimum((log + 8 * ULP * (1 + np.log(order) + order * e)) / t, e)  # never above the pure epsilon
 
-    return _each(divergence, _floats("order", order, "order"), _floats("scale", scale, "positive"))
+    return elementwise(divergence, checks.floats("order", order, "order"), checks.floats("scale", scale, "positive"))
 
 
 def rdp_to_epsilon(orders, divergences, delta):
@@ -118,55 +115,13 @@ def rdp_to_epsilon(orders, divergences, delta):
     that broadcast; delta is one number (Canonne, Kamath, Steinke 2020, Proposition 12). An infinite divergence says
     nothing about its order: the others decide, and inf comes back if there are none.
     """
-    order, divergence = _floats("orders", orders, "order"), _floats("divergences", divergences, "divergence")
-    l, t = -math.log(_floats("delta", checks.probability("delta", delta), "share")), order - 1
+    order, divergence = checks.floats("orders", orders, "order"), checks.floats("divergences", divergences, "divergence")
+    l, t = -math.log(checks.floats("delta", checks.probability("delta", delta), "share")), order - 1
     if not order.size or not divergence.size:
         raise ValueError(f"orders and divergences must not be empty, got shapes {order.shape} and {divergence.shape}")
 
     def epsilon(order, t, divergence):
         value = divergence - np.log1p(1 / t) + (l - np.log(order)) / t
-        return value + 8 * _ULP * (divergence + np.log1p(1 / t) + (l + np.log(order)) / t)
+        return value + 8 * ULP * (divergence + np.log1p(1 / t) + (l + np.log(order)) / t)
 
-    return max(0.0, float(np.min(_each(epsilon, order, t, divergence))))
-
-
-_KINDS = {"not negative": ("at least 0 and finite", lambda x: (x >= 0) & (x < math.inf)),
-          "order": ("above 1 and finite", lambda x: (x > 1) & (x < math.inf)),
-          "positive": ("positive and finite", lambda x: (x > 0) & (x < math.inf)),
-          "share": ("strictly between 0 and 1", lambda x: (x > 0) & (x < 1)),
-          "divergence": ("at least 0", lambda x: x >= 0)}
-
-
-def _floats(name, value, kind="not negative"):
-    """Return numbers as a float array; refuse what is not of the kind. A longer format is rounded to a float first:
-    what is computed with is what is checked."""
-    array = np.asarray(value)
-    if array.dtype.kind == "O":  # fractions, integers beyond 64 bits
-        array = np.array([float(checks.number(name, v)) for v in array.flat]).reshape(array.shape)
-    with np.errstate(over="ignore"):
-        floats = array.astype(float) if array.dtype.kind in "iuf" else np.full(array.shape, math.nan)
-    good = _KINDS[kind][1](floats)
-    if not good.all():
-        shown = floats if array.dtype.kind == "f" else array
-        raise ValueError(f"{name} must be {_KINDS[kind][0]}, got {shown[~good].flat[0].item()!r}")
-    return floats
-
-
-def _each(function, *arrays):
-    """Apply a function of one-dimensional arrays to broadcast arrays, a chunk at a time."""
-    shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    flat = [np.broadcast_to(a, shape).ravel() for a in arrays]
-    with np.errstate(all="ignore"):
-        parts = [function(*(a[i:i + _CHUNK] for a in flat)) for i in range(0, flat[0].size, _CHUNK)]
-    return np.concatenate(parts or [np.empty(0)]).reshape(shape) if shape else parts[0].item()
-
-
-def _upper_exp(log):
-    """exp, rounded up, at most 1."""
-    value = np.minimum(np.nextafter(np.exp(log), 2) * (1 + 2 * _ULP), 1)
-    return value if np.ndim(value) else value.item()
-
-
-def _mills(x):
-    """R(x), the upper tail of N(0, 1) divided by its density."""
-    return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
+    return max(0.0, float(np.min(elementwise(epsilon, order, t, divergence))))

@@ -20,7 +20,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[1] / "data"
+FOLDER = Path(__file__).resolve().parents[2] / "data"
 TIMEOUT = (5, 15)  # seconds to connect, seconds between two pieces of an answer; one attempt, no retry
 _ADVICE = "restore it from the book's repository (dputils is installed from a clone: pip install -e .)"
 

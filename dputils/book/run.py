@@ -1,0 +1,231 @@
+"""One rerun of a chapter with checked parameters: `python -m dputils.run CHAPTER [-p name=value ...] [-o OUT]`.
+
+Plain papermill only warns about a misspelled name and starts a kernel before it looks at a value. Here every name, type
+and range is first checked against the chapter's parameters cell, and all problems are told in one message.
+
+Exit status: 0 when the notebook ran and was written, 1 when it failed (then nothing is written; an older file of that
+name stays as it was), 2 when the request was refused before any kernel started.
+"""
+import argparse
+import logging
+import os
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+from dputils import checks
+from dputils.book import chapter
+
+TIMEOUT = 600  # seconds that one cell may take
+# What makes reruns alike: the kernel of this environment, a fixed order of sets, one thread for linear algebra.
+ENVIRONMENT = {"JUPYTER_PREFER_ENV_PATH": "1", "PYTHONHASHSEED": "0",
+               "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def find(name):
+    """Return the path of a chapter given as `3`, `03`, `03-laplace-mechanism` or the path of a notebook.
+
+    Raises
+    ------
+    ValueError
+        If there is no such chapter or file; a near miss is named.
+    """
+    if str(name).endswith(".ipynb"):
+        if not Path(name).is_file():
+            raise ValueError(f"there is no notebook {str(name)!r}")
+        return Path(name)
+    book = {path.stem: path for path in sorted(chapter.BOOK.glob("[0-9][0-9]-*.ipynb")) if "." not in path.stem}
+    wanted = str(name).zfill(2)
+    for stem, path in book.items():
+        if wanted in (stem, stem[:2]):
+            return path
+    close = get_close_matches(wanted, book, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(book) or 'no chapters'}"
+    raise ValueError(f"unknown chapter {str(name)!r}: {hint}")
+
+
+def describe(parameters):
+    """Return the parameters as text, one a line: name, type, default, what it is, allowed values."""
+    heads = [f"{p.name}: {p.type} = {p.default!r}" for p in parameters]
+    width = max(map(len, heads))
+    return "\n".join(f"{head.ljust(width)}  {p.text}, {p.range}" for head, p in zip(heads, parameters))
+
+
+def check(name, values):
+    """Return what stands against running a chapter with `values` (name -> value), as a list of sentences."""
+    try:
+        return chapter.problems(_prepared(find(name)), values)
+    except ValueError as error:
+        return [str(error)]
+
+
+def execute(name, values, out=None, timeout=TIMEOUT, progress=False):
+    """Run a chapter in a new kernel and return its results record.
+
+    Parameters
+    ----------
+    name : str or Path
+        The chapter, as `find` takes it.
+    values : dict
+        Parameters that differ from their defaults.
+    out : path, optional
+        Where to write the executed notebook; it appears there whole or not at all.
+    timeout : int
+        Seconds that one cell may take.
+    progress : bool
+        Whether to show a progress bar.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is unknown, of the wrong type or out of range (all in one sentence); nothing has run then.
+    RuntimeError
+        If the notebook fails, runs out of time or leaves no record; nothing is written then.
+    """
+    checks.integer("timeout", timeout, 1)
+    path = find(name)
+    parameters = _prepared(path)
+    if found := chapter.problems(parameters, values):
+        raise ValueError("; ".join(found))
+    notebook = _papermill(path, chapter.converted(parameters, values), timeout, progress)
+    try:
+        record = chapter.read_record(notebook)
+    except ValueError as error:
+        raise RuntimeError(f"{path.stem}: {error}") from None
+    if out is not None:
+        import nbformat
+        write_whole(out, nbformat.writes(notebook).encode() + b"\n")
+    return record
+
+
+def from_text(parameter, text):
+    """Return the value that `text` writes for a parameter; where it is none, the text, which `problems` will refuse."""
+    if parameter.type == "bool":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return {"int": int, "float": float, "str": str}[parameter.type](text)
+    except ValueError:
+        return text
+
+
+def split_pairs(pairs):
+    """Return `(texts, found)`: the texts of the command line's `name=value` arguments by name, and what is wrong."""
+    texts, found = {}, []
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not name or not equals:
+            found.append(f"-p {pair} must be written name=value")
+        elif name in texts:
+            found.append(f"{name} is given twice")
+        else:
+            texts[name] = text
+    return texts, found
+
+
+def write_whole(path, content):
+    """Write bytes to a file that appears whole or not at all."""
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def main(arguments=None):
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m dputils.run", description="Run a chapter with other parameters.")
+    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
+    parser.add_argument("-p", "--parameter", action="append", default=[], metavar="name=value", help="set a parameter")
+    parser.add_argument("-o", "--out", help="the notebook to write, or its folder (default: NN-name.out.ipynb, here)")
+    parser.add_argument("--timeout", type=int, default=TIMEOUT, help="seconds one cell may take (default: %(default)s)")
+    parser.add_argument("--describe", action="store_true", help="list the chapter's parameters and stop")
+    options = parser.parse_args(arguments)
+    os.environ.update(ENVIRONMENT)
+    try:
+        path = find(options.chapter)
+        parameters = _prepared(path)
+        if options.describe:
+            print(describe(parameters))
+            return 0
+        values, out = _request(path, parameters, options)
+    except ValueError as error:
+        return refused("run", options.chapter, error)
+    try:
+        record = execute(path, values, out, options.timeout, progress=sys.stderr.isatty())
+    except RuntimeError as error:
+        print(f"dputils.run: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("dputils.run: interrupted, nothing was written", file=sys.stderr)
+        return 130
+    print(f"wrote {out}")
+    for name, value in chapter.flat({**record, "parameters": {}, "ledger": None}).items():
+        print(f"  {name} = {chapter.fmt(value, 6)}")
+    return 0
+
+
+def refused(command, name, error):
+    """Print the problems of a `ValueError`, one line for each of its arguments; return the exit status of a refusal."""
+    print("\n  ".join([f"dputils.{command}: {name} does not run:", *map(str, error.args)]), file=sys.stderr)
+    return 2
+
+
+def _request(path, parameters, options):
+    """Return the values and the output path of a command line; raise `ValueError` with all problems as arguments."""
+    texts, found = split_pairs(options.parameter)
+    types = {p.name: p for p in parameters}
+    values = {name: from_text(types[name], text) if name in types else text for name, text in texts.items()}
+    found += chapter.problems(parameters, values)
+    if options.timeout < 1:
+        found.append(f"--timeout must be at least 1, got {options.timeout}")
+    out = Path(options.out or ".")
+    if out.is_dir():
+        out = out / f"{path.stem}.out.ipynb"
+    elif out.suffix != ".ipynb":
+        found.append(f"-o must name an .ipynb file or a folder that exists, got {options.out}")
+    elif not out.parent.is_dir():
+        found.append(f"-o names a folder that does not exist: {out.parent}")
+    elif out.resolve() == path.resolve():
+        found.append("-o would overwrite the chapter itself")
+    if found:
+        raise ValueError(*found)
+    return values, out
+
+
+def _prepared(path):
+    """Return the parameters of a notebook that has what a rerun needs: a parameters cell and a results cell."""
+    chapter.tagged(path, "results")
+    return chapter.read_parameters(path)
+
+
+def _papermill(path, values, timeout, progress):
+    """Return the executed notebook with papermill's injected cell and without its clock times and paths."""
+    import nbformat
+    import papermill
+    from nbclient.exceptions import CellTimeoutError
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what matters is raised
+    try:
+        notebook = papermill.execute_notebook(
+            nbformat.read(path, as_version=4), None, parameters=values, kernel_name="python3", language="python",
+            progress_bar=progress, execution_timeout=timeout, record_timing=False, extra_arguments=["--log-level=50"])
+    except papermill.PapermillExecutionError as error:
+        value = " ".join(error.evalue.split())
+        raise RuntimeError(f"{path.stem} failed in cell [{error.exec_count}]: {error.ename}: {value}") from None
+    except CellTimeoutError:
+        raise RuntimeError(f"{path.stem} failed: a cell took longer than {timeout} s") from None
+    except Exception as error:
+        raise RuntimeError(f"{path.stem} failed: {type(error).__name__}: {' '.join(str(error).split())}") from None
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+        if not cell.metadata.get("tags"):
+            cell.metadata.pop("tags", None)
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = "injected-parameters"
+    return notebook
+
+
+if __name__ == "__main__":
+    sys.exit(main())
