@@ -132,23 +132,34 @@ def _shown(value):
     return repr(_plain(value))
 
 
-_KINDS_KINDS = _KINDS = {"not negative": ("at least 0 and finite", lambda x: (x >= 0) & (x < math.inf)),
-          "order": ("above 1 and finite", lambda x: (x > 1) & (x < math.inf)),
-          "positive": ("positive and finite", lambda x: (x > 0) & (x < math.inf)),
-          "share": ("strictly between 0 and 1", lambda x: (x > 0) & (x < 1)),
-          "divergence": ("at least 0", lambda x: x >= 0)}
+def within(name, value, low, high):
+    """Return a finite number between `low` and `high`, both included, unchanged."""
+    if not low <= number(name, value) <= high:
+        raise ValueError(f"{name} must be between {low:g} and {high:g}, got {_shown(value)}")
+    return value
 
 
-def floats(name, value, kind="not negative"):
-    """Return numbers as a float array; refuse what is not of the kind. A longer format is rounded to a float first:
-    what is computed with is what is checked."""
+def floats(name, value, low, high, *, zero=False):
+    """Return numbers as a float array of their shape; refuse what lies outside [low, high].
+
+    A longer format is rounded to a float first: what is computed with is what is checked.
+
+    Parameters
+    ----------
+    value : number or array of numbers of any shape
+    low, high : float
+    zero : bool
+        Whether 0 is admitted beside the range.
+    """
     array = np.asarray(value)
     if array.dtype.kind == "O":  # fractions, integers beyond 64 bits
         array = np.array([float(number(name, v)) for v in array.flat]).reshape(array.shape)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be a number or an array of numbers, got type {array.dtype}")
     with np.errstate(over="ignore"):
-        floats = array.astype(float) if array.dtype.kind in "iuf" else np.full(array.shape, math.nan)
-    good = _KINDS[kind][1](floats)
+        result = array.astype(float)
+    good = (result >= low) & (result <= high) | zero & (result == 0)
     if not good.all():
-        shown = floats if array.dtype.kind == "f" else array
-        raise ValueError(f"{name} must be {_KINDS[kind][0]}, got {shown[~good].flat[0].item()!r}")
-    return floats
+        words = f"between {low:g} and {high:g}" + " or 0" * zero
+        raise ValueError(f"{name} must be {words}, got {result[~good].flat[0].item()!r}")
+    return result

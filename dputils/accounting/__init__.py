@@ -1,5 +1,19 @@
-"""What releases cost: curves, costs, composition, mechanisms and the ledger."""
-from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
-from dputils.accounting.ledger import BudgetExceeded, Ledger
+"""What releases cost: curves and conversions, costs, composition, mechanisms and the ledger.
 
-__all__ = ["Approximate", "BudgetExceeded", "Gaussian", "Ledger", "Pure", "ZCDP"]
+A file imports only from those before it: rounding, curves, renyi, losses, costs, composition, accounts, mechanism,
+ledger. The package shows what a release needs.
+"""
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi
+from dputils.accounting.ledger import BudgetExceeded, Ledger
+from dputils.accounting.mechanism import Mechanism
+
+__all__ = [
+    "Approximate",
+    "BudgetExceeded",
+    "Gaussian",
+    "Ledger",
+    "Mechanism",
+    "Pure",
+    "Renyi",
+    "ZCDP",
+]

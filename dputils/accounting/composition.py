@@ -1,8 +1,8 @@
 """Composition: what several releases cost together, when all their costs are fixed beforehand.
 
-A *cost* says what one release guarantees: `Pure`, `Approximate`, `ZCDP` or `Gaussian`, for one neighbour relation. An
-*account* turns a list of costs into one guarantee. Each release may be chosen after seeing the earlier ones, its cost
-may not; the accounts that allow that too are the filters of `accounting.Ledger`.
+A *cost* (`costs`) says what one release guarantees, for one neighbour relation. An *account* turns a list of costs into
+one guarantee. Each release may be chosen after seeing the earlier ones, its cost may not; the accounts that allow that
+too are the filters of `ledger.Ledger`.
 
 Why a list of costs is all that counts: an epsilon-private release is randomized response on "which neighbour?", with
 something computed from the answer (Kairouz, Oh, Viswanath 2015, Theorem 2.5); an (epsilon, delta)-private one is
@@ -17,20 +17,34 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
 
-from dputils import checks
-from dputils.accounting import curves, renyi
-from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure
-from dputils.accounting.losses import exact_pure_epsilon, numerical_epsilon
-from dputils.accounting.rounding import above, ceiling, log_rest, lower, root, share, upper
+import numpy as np
 
-ACCOUNTS = ("basic", "advanced", "zcdp", "gaussian", "exact", "numerical")
+from dputils import checks
+from dputils.accounting import curves, renyi as renyi_curves
+from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure, Renyi
+from dputils.accounting.losses import exact_pure_epsilon, numerical_epsilon
+from dputils.accounting.rounding import (
+    ULP,
+    above,
+    ceiling,
+    log_rest,
+    lower,
+    root,
+    share,
+    upper,
+)
+
+# ---------------------------------------------------------------------------- sums, each in its own notion
 
 
 def basic(costs):
-    """Return the sums `(epsilon, delta)`, exact fractions, of `Pure` and `Approximate` costs (Dwork, McSherry, Nissim,
-    Smith 2006; Dwork and Roth 2014, Theorem 3.16)."""
-    groups = _groups(costs, "basic", Pure, Approximate).items()
-    return (sum((k * c.epsilon for c, k in groups), Fraction(0)), sum((k * _delta(c) for c, k in groups), Fraction(0)))
+    """Return the sums `(epsilon, delta)`, exact fractions, of `Pure` and `Approximate` costs.
+
+    Source
+        Dwork, McSherry, Nissim, Smith 2006; Dwork and Roth 2014, Theorem 3.16.
+    """
+    groups = _groups(costs, "basic").items()
+    return _sum(k * c.epsilon for c, k in groups), _sum(k * own_delta(c) for c, k in groups)
 
 
 def advanced(costs, slack):
@@ -49,51 +63,76 @@ def advanced(costs, slack):
     Source
         Dwork, Rothblum, Vadhan 2010; Kairouz, Oh, Viswanath 2015, Theorem 3.5 (the last of its three terms).
     """
-    chance = share(checks.probability("slack", slack))
-    groups = _groups(costs, "advanced", Pure, Approximate)
-    pairs = [(_fit("advanced", upper(c.epsilon)), k) for c, k in groups.items()]
+    chance = checks.probability("slack", share(checks.probability("slack", slack)))
+    groups = _groups(costs, "advanced")
+    if not groups:
+        return 0.0, slack
+    pairs = [(upper(c.epsilon), k) for c, k in groups.items()]
     mean = math.fsum(k * e * math.tanh(e / 2) for e, k in pairs)
     square = math.fsum(k * e * e for e, k in pairs)
-    epsilon = above(mean + math.sqrt(2 * -math.log(checks.probability("slack", chance)) * square)) if pairs else 0.0
+    epsilon = above(mean + math.sqrt(2 * -math.log(chance) * square))
     leak = _log_kept(groups)
-    return epsilon, slack if not leak else min(1.0, above(-math.expm1(math.log1p(-chance) + leak)))
+    return epsilon, min(1.0, above(-math.expm1(math.log1p(-chance) + leak))) if leak else slack
 
 
 def zcdp(costs):
     """Return `(rho, delta)`, exact fractions: all costs together are delta-approximate rho-zCDP.
 
-    `Pure` costs count epsilon^2/2, `Gaussian` costs mu^2/2; `Approximate` costs are delta-approximate epsilon^2/2-zCDP
-    (Bun and Steinke 2016, Propositions 1.4 and 1.6, section 8).
+    `Pure` costs count epsilon^2/2, `Gaussian` costs mu^2/2; `Approximate` costs are delta-approximate epsilon^2/2-zCDP.
+
+    Source
+        Bun and Steinke 2016, Propositions 1.4 and 1.6, section 8.
     """
-    groups = _groups(costs, "zcdp", Pure, Approximate, ZCDP, Gaussian).items()
-    return sum((k * _rho(c) for c, k in groups), Fraction(0)), sum((k * _delta(c) for c, k in groups), Fraction(0))
+    groups = _groups(costs, "zcdp").items()
+    return _sum(k * rho(c) for c, k in groups), _sum(k * own_delta(c) for c, k in groups)
 
 
 def gaussian(costs):
     """Return the mu, rounded up, of `Gaussian` and `Pure` costs together: the root of the sum of their squares.
 
-    A pure cost counts as the mu that covers it (`renyi.pure_to_gaussian`). Exact for Gaussian costs alone (Dong, Roth,
-    Su 2022, Corollary 3.3).
+    A pure cost counts as the mu that covers it (`renyi.pure_to_gaussian`). Exact for Gaussian costs alone.
+
+    Source
+        Dong, Roth, Su 2022, Corollary 3.3.
     """
-    return root(sum((k * square(c) for c, k in _groups(costs, "gaussian", Gaussian, Pure).items()), Fraction(0)))
+    return root(_sum(k * mu_square(c) for c, k in _groups(costs, "gaussian").items()))
 
 
-def square(cost):
-    """Return mu^2 of a `Gaussian` or `Pure` cost as a fraction, never below the exact value: the unit that Gaussian
-    accounts add."""
-    mu = cost.mu if isinstance(cost, Gaussian) else Fraction(float(renyi.pure_to_gaussian(upper(cost.epsilon))))
-    return mu * mu
+def renyi(costs):
+    """Return the `Renyi` cost of all costs together: divergences add up, order by order.
+
+    The orders are those of the curves among the costs, or `renyi.ORDERS` if there are none. A divergence never falls
+    with its order, so a curve without an order answers with its next larger one.
+
+    Source
+        Mironov 2017, Proposition 1.
+    """
+    groups = _groups(costs, "renyi")
+    listed = sorted({order for c in groups if isinstance(c, Renyi) for order in c.orders})
+    orders = np.array(listed or renyi_curves.ORDERS)
+    total = np.zeros(orders.size)
+    for cost, k in groups.items():
+        total += k * _divergences(cost, orders)
+    return Renyi(orders, total * (1 + (len(groups) + 1) * ULP))
 
 
 def numerical(costs, delta):
     """Return epsilon at `delta`, rounded up, by privacy loss distributions (dp-accounting), for `Pure`, `Approximate`
-    and `Gaussian` costs; see `_losses.numerical_epsilon`."""
-    groups = _groups(costs, "numerical", Pure, Approximate, Gaussian)
+    and `Gaussian` costs; see `losses.numerical_epsilon`."""
+    groups = _groups(costs, "numerical")
     checks.probability("delta", delta)
-    mu = root(sum((k * c.mu ** 2 for c, k in groups.items() if isinstance(c, Gaussian)), Fraction(0)))
-    responses = [(c.epsilon, _delta(c), k) for c, k in groups.items() if not isinstance(c, Gaussian)]
-    _fit("numerical", max([mu, *(e for e, _, _ in responses)]))
-    return numerical_epsilon(responses, mu, delta) if groups else 0.0
+    gaussians = {c: k for c, k in groups.items() if isinstance(c, Gaussian)}
+    mu = root(_sum(k * c.mu**2 for c, k in gaussians.items()))
+    responses = [(c.epsilon, own_delta(c), k) for c, k in groups.items() if c not in gaussians]
+    if not groups:
+        return 0.0
+    most = max([mu, *(e for e, _, _ in responses)])
+    if most > 1e4:
+        raise ValueError(f"costs must be at most 10000 for the numerical account, got {upper(most):g}")
+    return numerical_epsilon(responses, mu, delta)
+
+
+# --------------------------------------------------------------------------- one guarantee, by an account
 
 
 def epsilon_at(costs, delta, account=None):
@@ -102,10 +141,10 @@ def epsilon_at(costs, delta, account=None):
 
     Parameters
     ----------
-    costs : list of Pure, Approximate, ZCDP, Gaussian
+    costs : list of Pure, Approximate, ZCDP, Gaussian, Renyi
     delta : float, in [0, 1)
         At 0 only the basic account of pure costs applies.
-    account : {"basic", "advanced", "zcdp", "gaussian", "exact", "numerical"}, optional
+    account : {"basic", "advanced", "zcdp", "gaussian", "exact", "renyi", "numerical"}, optional
         "exact" is for releases of one epsilon, whatever their deltas, and for Gaussian costs.
 
     Raises
@@ -116,13 +155,13 @@ def epsilon_at(costs, delta, account=None):
     costs = _listed(costs)
     checks.delta(delta)
     if account is not None:
-        return _BY[checks.one_of("account", account, ACCOUNTS)](costs, delta), account
+        return BY[checks.one_of("account", account, tuple(BY))](costs, delta), account
     found, reasons = {}, []
-    for name in ACCOUNTS:
+    for name, function in BY.items():
         if name == "numerical" and "exact" in found:
             continue
         try:
-            found[name] = _BY[name](costs, delta)
+            found[name] = function(costs, delta)
         except ValueError as error:
             reasons.append(str(error))
     if not found:
@@ -134,87 +173,143 @@ def epsilon_at(costs, delta, account=None):
 def _basic_at(costs, delta):
     epsilon, least = basic(costs)
     if least > checks.as_fraction("delta", delta):
-        raise ValueError(f"delta must be at least {_shown(ceiling(least))} for the basic account, got {_shown(delta)}")
+        least = f"{ceiling(least):.6g}"
+        raise ValueError(f"delta must be at least {least} for the basic account, got {float(delta):.6g}")
     return ceiling(epsilon)
 
 
+def _advanced_at(costs, delta):
+    return advanced(costs, _slack("advanced", costs, delta))[0]
+
+
 def _zcdp_at(costs, delta):
-    rho, least = zcdp(costs)
+    total, least = zcdp(costs)
     left = _left("zcdp", checks.as_fraction("delta", delta) - least, delta)
-    return renyi.zcdp_epsilon(_fit("zcdp", upper(rho), 1e300), lower(left)) if rho else 0.0
+    return renyi_curves.zcdp_epsilon(upper(total), lower(left)) if total else 0.0
 
 
 def _gaussian_at(costs, delta):
-    mu, left = gaussian(costs), _left("gaussian", lower(checks.as_fraction("delta", delta)), delta)
-    return curves.gaussian_epsilon(_fit("gaussian", mu), left) if mu else 0.0
+    mu = gaussian(costs)
+    left = _left("gaussian", lower(checks.as_fraction("delta", delta)), delta)
+    return curves.gaussian_epsilon(mu, left) if mu else 0.0
 
 
 def _exact_at(costs, delta):
-    groups = _groups(costs, "exact", Pure, Approximate, Gaussian)
+    groups = _groups(costs, "exact")
     if all(isinstance(c, Gaussian) for c in groups):
         return _gaussian_at(costs, delta)
     if len({getattr(c, "epsilon", None) for c in groups}) > 1:
         raise ValueError("the exact account needs releases of one epsilon, or Gaussian costs alone")
-    return exact_pure_epsilon(next(iter(groups)).epsilon, len(costs), _slack("exact", costs, delta))
+    slack = _slack("exact", costs, delta)
+    return exact_pure_epsilon(next(iter(groups)).epsilon, len(costs), slack)
 
 
-_BY = {"basic": _basic_at, "zcdp": _zcdp_at, "gaussian": _gaussian_at, "exact": _exact_at, "numerical": numerical,
-       "advanced": lambda costs, delta: advanced(costs, _slack("advanced", costs, delta))[0]}
+def _renyi_at(costs, delta):
+    curve = renyi(costs)
+    left = _left("renyi", lower(checks.as_fraction("delta", delta)), delta)
+    return renyi_curves.rdp_to_epsilon(curve.orders, curve.divergences, left) if costs else 0.0
+
+
+BY = {
+    "basic": _basic_at,
+    "advanced": _advanced_at,
+    "zcdp": _zcdp_at,
+    "gaussian": _gaussian_at,
+    "exact": _exact_at,
+    "renyi": _renyi_at,
+    "numerical": numerical,
+}
+TAKES = {
+    "basic": (Pure, Approximate),
+    "advanced": (Pure, Approximate),
+    "zcdp": (ZCDP, Gaussian, Pure, Approximate),
+    "gaussian": (Gaussian, Pure),
+    "exact": (Gaussian, Pure, Approximate),
+    "renyi": (Renyi, Gaussian, ZCDP, Pure),
+    "numerical": (Gaussian, Pure, Approximate),
+}
+
+
+# ------------------------------------------------------------------------------ one cost, in another notion
+
+
+def own_delta(cost):
+    """Return the delta of a cost; 0 for a cost that has none."""
+    return cost.delta if isinstance(cost, Approximate) else Fraction(0)
+
+
+def rho(cost):
+    """Return the rho of a cost that is not a Renyi curve, beside its own delta."""
+    if isinstance(cost, ZCDP):
+        return cost.rho
+    return (cost.mu if isinstance(cost, Gaussian) else cost.epsilon) ** 2 / 2
+
+
+def mu_square(cost):
+    """Return mu^2 of a `Gaussian` or `Pure` cost as a fraction, never below the exact value: the unit that Gaussian
+    accounts add."""
+    if isinstance(cost, Gaussian):
+        return cost.mu**2
+    return Fraction(renyi_curves.pure_to_gaussian(upper(cost.epsilon))) ** 2
+
+
+def _divergences(cost, orders):
+    """The Renyi divergences of a cost at rising orders, rounded up; inf above the last order of a curve."""
+    if isinstance(cost, Renyi):
+        next_larger = np.searchsorted(cost.orders, orders)
+        return np.append(cost.divergences, math.inf)[next_larger]
+    if isinstance(cost, Pure):
+        return renyi_curves.pure_rdp(orders, upper(cost.epsilon))
+    return orders * upper(rho(cost)) * (1 + ULP)
+
+
+# ------------------------------------------------------------------------------------------------- helpers
+
+
+def _sum(fractions):
+    return sum(fractions, Fraction(0))
 
 
 def _slack(account, costs, delta):
     """What the costs' own deltas leave of delta, rounded down: 1 - (1 - delta)/prod(1 - delta_i)."""
     rest = upper(1 - checks.as_fraction("delta", delta))
     log = math.log1p(-share(delta)) if rest > 0.5 else math.log(rest)
-    return _left(account, min(-math.expm1(log * (1 - 1e-14) - _log_kept(costs)), 1 - 2**-53), delta)
+    left = -math.expm1(log * (1 - 1e-14) - _log_kept(Counter(costs)))
+    return _left(account, min(left, 1 - 2**-53), delta)
 
 
 def _left(account, left, delta):
     if left <= 0:
-        raise ValueError(f"delta must exceed the costs' own deltas for the {account} account, got {_shown(delta)}")
+        raise ValueError(
+            f"delta must exceed the costs' own deltas for the {account} account, got {float(delta):.6g}"
+        )
     return left
 
 
-def _log_kept(costs):
-    """ln prod(1 - delta_i), rounded down."""
-    return math.fsum(k * log_rest(_delta(c)) for c, k in Counter(costs).items() if _delta(c)) * (1 + 1e-14)
-
-
-def _fit(account, size, most=1e150):
-    """Return an epsilon, rho or mu; refuse one whose square, or other use, would be beyond all floats."""
-    if size > most:
-        raise ValueError(f"costs must be at most {most:g} for the {account} account, got {upper(size):g}")
-    return size
+def _log_kept(groups):
+    """ln prod(1 - delta_i) of counted costs, rounded down."""
+    logs = [k * log_rest(own_delta(c)) for c, k in groups.items() if own_delta(c)]
+    return math.fsum(logs) * (1 + 1e-14)
 
 
 def _listed(costs):
     """Return a list of costs; refuse what would lose how often each is paid, and what is no cost."""
+    names = ", ".join(kind.__name__ for kind in KINDS)
     if isinstance(costs, (Mapping, Set, str)) or not isinstance(costs, Iterable):
-        raise ValueError(f"costs must be a list of Pure, Approximate, ZCDP or Gaussian, got {costs!r}")
+        raise ValueError(f"costs must be a list of {names}, got {costs!r}")
     costs = list(costs)
     for cost in costs:
         if not isinstance(cost, KINDS):
-            raise ValueError(f"cost must be Pure, Approximate, ZCDP or Gaussian, got {cost!r}")
+            raise ValueError(f"cost must be one of {names}, got {cost!r}")
     return costs
 
 
-def _groups(costs, account, *allowed):
+def _groups(costs, account):
     """Count equal costs; refuse costs of a kind that the account cannot take."""
     groups = Counter(_listed(costs))
     for cost in groups:
-        if not isinstance(cost, allowed):
-            raise ValueError(f"the {account} account takes {' and '.join(c.__name__ for c in allowed)} costs, "
-                             f"got {type(cost).__name__}: {cost}")
+        if not isinstance(cost, TAKES[account]):
+            kinds = " and ".join(kind.__name__ for kind in TAKES[account])
+            got = f"{type(cost).__name__}: {cost}"
+            raise ValueError(f"the {account} account takes {kinds} costs, got {got}")
     return groups
-
-
-def _delta(cost):
-    return cost.delta if isinstance(cost, Approximate) else Fraction(0)
-
-
-def _rho(cost):
-    return cost.rho if isinstance(cost, ZCDP) else (cost.mu if isinstance(cost, Gaussian) else cost.epsilon) ** 2 / 2
-
-
-def _shown(x):
-    return f"{float(x):.6g}"

@@ -1,12 +1,12 @@
-"""Privacy curves: what one notion of privacy guarantees in terms of another, in logarithms and on the private side.
+"""Privacy curves of the Gaussian mechanism: epsilon, delta and mu, in logarithms and on the private side.
 
-mu is the sensitivity of a Gaussian release divided by its standard deviation; rho is the parameter of zero-concentrated
-privacy (zCDP). A guarantee (epsilon, delta) is rounded up, a budget (mu, rho) down, by a margin that covers the
-rounding of the computation. Arguments are numbers or arrays, which broadcast; numbers give a float, arrays an array
-(`pure_to_zcdp` and the delta of `rdp_to_epsilon` are numbers).
+mu is the sensitivity of a Gaussian release divided by its standard deviation. A guarantee (epsilon, delta) is rounded
+up, a budget (mu) down, by a margin that covers the rounding of the computation. Arguments are numbers or arrays, which
+broadcast; numbers give a float, arrays an array. Ranges: epsilon 0 or 1e-9 to 1e6, mu 1e-12 to 1e4, delta 1e-300 to
+1 - 2^-53; what lies outside is refused.
 
-The Gaussian curve. The privacy loss between N(0, 1) and N(mu, 1) is N(mu^2/2, mu^2), so with a = epsilon/mu - mu/2,
-b = epsilon/mu + mu/2, the upper tail Q and the density phi of N(0, 1)
+The privacy loss between N(0, 1) and N(mu, 1) is N(mu^2/2, mu^2), so with a = epsilon/mu - mu/2, b = epsilon/mu + mu/2,
+the upper tail Q and the density phi of N(0, 1)
 
     delta = Q(a) - e^epsilon Q(b)                                                  (Balle and Wang 2018, Theorem 8).
 
@@ -31,89 +31,117 @@ from scipy import special
 from dputils import checks
 from dputils.accounting.rounding import ULP, elementwise, upper_exp
 
+EPSILON, MU, DELTA = (1e-9, 1e6), (1e-12, 1e4), (1e-300, 1 - 2.0**-53)
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
+
+
+def epsilons(value):
+    """Return epsilons, 0 or in the range of this module, as a float array."""
+    return checks.floats("epsilon", value, *EPSILON, zero=True)
+
+
+def deltas(value):
+    """Return deltas in the range of this module as a float array."""
+    return checks.floats("delta", value, *DELTA)
 
 
 def gaussian_log_delta(epsilon, mu):
     """Return ln delta of the Gaussian mechanism at epsilon, never below the exact value.
 
+    Above the exact value by at most 2e-13 + 1e-15 (|ln delta| + (epsilon/mu)^2), for both orders of N(0, 1), N(mu, 1).
+
     Parameters
     ----------
-    epsilon : float or array, at least 0
-    mu : float or array, positive: sensitivity divided by standard deviation
+    epsilon : float or array
+    mu : float or array
+        Sensitivity divided by standard deviation.
 
-    Above the exact value by at most 2e-13 + 1e-15 (|ln delta| + (epsilon/mu)^2), for both orders of N(0, 1), N(mu, 1).
-    Source: Balle and Wang 2018, Theorem 8; steps 1 and 2 above.
+    Source
+        Balle and Wang 2018, Theorem 8; steps 1 and 2 above.
     """
-    return elementwise(_log_delta, checks.floats("epsilon", epsilon), checks.floats("mu", mu, "positive"))
+    return elementwise(_log_delta, epsilons(epsilon), checks.floats("mu", mu, *MU))
 
 
 def gaussian_delta(epsilon, mu):
-    """Return delta of the Gaussian mechanism at epsilon: exp of `gaussian_log_delta`, never below the exact value."""
+    """Return delta of the Gaussian mechanism at epsilon, exp of `gaussian_log_delta`: never below the exact value."""
     return upper_exp(gaussian_log_delta(epsilon, mu))
 
 
 def gaussian_mu(epsilon, delta):
     """Return the largest mu whose Gaussian mechanism is (epsilon, delta)-differentially private.
 
-    epsilon at least 0, delta in (0, 1); floats or arrays. Never above the exact root, and below it by at most 1e-12 of
-    it for epsilon from 1e-6 to 1e3 and delta from 1e-300 to 0.1 (a root below 1e-322 gives 0). sensitivity/mu is the
-    smallest standard deviation.
-    Source: Balle and Wang 2018, Algorithm 1 (the problem); steps 1-4 above.
+    Never above the exact root, and below it by at most 1e-12 of it for epsilon from 1e-6 to 1e3 and delta up to 0.1.
+    sensitivity/mu is the smallest standard deviation.
+
+    Parameters
+    ----------
+    epsilon, delta : float or array
+
+    Source
+        Balle and Wang 2018, Algorithm 1 (the problem); steps 1-4 above.
     """
+
     def mu(epsilon, delta):
         side, target = _side(delta)
-        a = -special.ndtri(delta)  # delta <= Q(a), and delta >= total variation: two lower bounds to start from
-        root = math.sqrt(2) * np.sqrt(a * a / 2 + epsilon)
-        start = np.fmax(np.where(a < 0, root - a, epsilon / (root + a) * 2), math.sqrt(8) * special.erfinv(delta))
 
         def step(i, y):
-            mu, i = np.exp(y), pick[i]
+            mu = np.exp(y)
             log, a, b, _, gap = _log_side(epsilon[i], mu, side[i])
             g = mu / gap
             return log - target[i], g, 1 + a * b - g, 1 / (1 + b)
 
-        mu, pick = start.copy(), np.flatnonzero((epsilon <= 1e14) & (start > 1e-300))
-        # beyond 1e14 the first bound is the root, to 1e-13
-        mu[pick] = np.exp(_solve(step, np.log(start[pick]), side[pick]))
-        gap = _log_side(np.minimum(epsilon, 1e14), mu, side)[-1]
-        low = mu * (1 - 6e-14 - 8 * ULP * np.fmin(np.abs(target * gap) / mu, 700))
-        return np.maximum(low - 2e-323, 0)  # subnormal numbers know no small margin
+        root = np.exp(_solve(step, np.log(_start_mu(epsilon, delta)), side))
+        gap = _log_side(epsilon, root, side)[-1]
+        return root * (1 - 6e-14 - 8 * ULP * np.fmin(np.abs(target * gap) / root, 700))
 
-    return elementwise(mu, checks.floats("epsilon", epsilon), checks.floats("delta", delta, "share"))
+    return elementwise(mu, epsilons(epsilon), deltas(delta))
+
+
+def _start_mu(epsilon, delta):
+    """A first mu, from delta <= Q(a) and from delta >= the total variation distance: the larger of two lower bounds."""
+    a = -special.ndtri(delta)
+    root = math.sqrt(2) * np.sqrt(a * a / 2 + epsilon)
+    from_tail = np.where(a < 0, root - a, epsilon / (root + a) * 2)
+    return np.fmax(from_tail, math.sqrt(8) * special.erfinv(delta))
 
 
 def gaussian_epsilon(mu, delta):
     """Return the smallest epsilon >= 0 for which the Gaussian mechanism of this mu is (epsilon, delta)-private.
 
-    mu positive, delta in (0, 1); floats or arrays. Never below the exact value; 0 where delta is at least the total
-    variation distance 2 Phi(mu/2) - 1.
+    Never below the exact value; 0 where delta is at least the total variation distance 2 Phi(mu/2) - 1.
+
+    Parameters
+    ----------
+    mu, delta : float or array
     """
+
     def epsilon(mu, delta):
-        mu = np.maximum(mu, 1e-300)  # epsilon rises with mu
-        out, pick = np.zeros_like(mu), np.flatnonzero(_log_delta(np.zeros_like(mu), mu) > np.log(delta))
-        mu, (side, target) = mu[pick], _side(delta[pick])
-
-        def bound(mu):  # from above, as delta <= Q(a)
-            return np.maximum(mu * (mu / 2 - special.ndtri(delta[pick])), 0)
-
-        def step(i, y):
-            log, _, b, far, gap = _log_side(y, near[i], side[i])
-            g = -far / gap
-            return log - target[i], g, 1 - 1 / (near[i] * far) - g, near[i] / (1 + b)
-
-        near = np.minimum(mu, 1e8)  # beyond it the bound is the root, to 1e-13
-        root = np.where(mu > 1e8, bound(mu), _solve(step, bound(near), -side, low=0.0))
-        *_, far, gap = _log_side(root, near, side)
-        error = 1e-13 * root + 8 * ULP * mu * mu + (1e-13 + 8 * ULP * np.abs(target)) * np.abs(gap) / far
-        out[pick] = np.where(mu > 1e8, root * (1 + 1e-13), root + error)
+        out = np.zeros_like(mu)
+        pick = np.flatnonzero(_log_delta(np.zeros_like(mu), mu) > np.log(delta))
+        out[pick] = _positive_epsilon(mu[pick], delta[pick])
         return out
 
-    return elementwise(epsilon, checks.floats("mu", mu, "positive"), checks.floats("delta", delta, "share"))
+    return elementwise(epsilon, checks.floats("mu", mu, *MU), deltas(delta))
+
+
+def _positive_epsilon(mu, delta):
+    """The root in epsilon, raised by more than its rounding, where it is positive; the search starts above it."""
+    side, target = _side(delta)
+
+    def step(i, y):
+        log, _, b, far, gap = _log_side(y, mu[i], side[i])
+        g = -far / gap
+        return log - target[i], g, 1 - 1 / (mu[i] * far) - g, mu[i] / (1 + b)
+
+    start = np.maximum(mu * (mu / 2 - special.ndtri(delta)), 0)  # as delta <= Q(a)
+    root = _solve(step, start, -side, low=0.0)
+    *_, far, gap = _log_side(root, mu, side)
+    error = (1e-13 + 8 * ULP * np.abs(target)) * np.abs(gap) / far
+    return root + 1e-13 * root + 8 * ULP * mu * mu + error
 
 
 def mills(x):
-    """R(x), the upper tail of N(0, 1) divided by its density."""
+    """Return R(x) (any shape), the upper tail of N(0, 1) divided by its density."""
     return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
 
 
@@ -142,10 +170,10 @@ def _log_side(epsilon, mu, side):
 
 def _log_delta(epsilon, mu):
     side = np.where(epsilon / mu - mu / 2 < -1, -1.0, 1.0)
-    log, a, b, *_ = _log_side(epsilon, np.maximum(mu, 1e-300), side)  # delta rises with mu
-    log = np.maximum(log, -1e300)
-    up = 1e-13 + 2 * ULP * (np.abs(log) + np.minimum(np.abs(a) * b, 1e300))
-    return np.where(side < 0, np.log1p(-np.exp(log - up)) * (1 - 2 * ULP), np.minimum(log + up, 0))
+    log, a, b, *_ = _log_side(epsilon, mu, side)
+    up = 1e-13 + 2 * ULP * (np.abs(log) + np.abs(a) * b)
+    from_rest = np.log1p(-np.exp(np.minimum(log - up, -1e-300))) * (1 - 2 * ULP)
+    return np.where(side < 0, from_rest, np.minimum(log + up, 0))
 
 
 def _side(delta):
@@ -166,7 +194,8 @@ def _solve(step, y, rising, low=-np.inf):
         here = y[todo]
         f, g, bend, length = step(todo, here)
         below = f * rising[todo] < 0
-        low[todo], high[todo] = np.where(below, here, low[todo]), np.where(below, high[todo], here)
+        low[todo] = np.where(below, here, low[todo])
+        high[todo] = np.where(below, high[todo], here)
         there = here - f / g / np.maximum(1 - 0.5 * bend * f / g, 0.4)
         done = np.abs(there - here) <= np.maximum(1e-6 * length, 4 * ULP * np.abs(here))
         inside = done | (there > low[todo]) & (there < high[todo])
