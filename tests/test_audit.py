@@ -77,7 +77,7 @@ def test_finite_delta_takes_the_worse_direction_and_any_epsilon():
 
 def test_mechanism_epsilon_finds_the_worst_pair():
     pairs = sensitivity.neighbour_pairs((0, 1, 3), 2, "replace-one")
-    law = lambda table: {z: Fraction(2) ** -abs(z - sum(table)) / 3 for z in range(-40, 50)}  # noqa: E731
+    law = lambda table: {z: 2.0 ** -abs(z - sum(table)) / 3 for z in range(-40, 50)}  # noqa: E731
     epsilon, worst = audit.mechanism_epsilon(law, pairs)
     assert epsilon == pytest.approx(3 * math.log(2)) and abs(sum(worst[0]) - sum(worst[1])) == 3
 
@@ -200,12 +200,12 @@ def test_the_inverted_scale_is_caught():
 def test_a_histogram_with_the_sensitivity_of_the_other_relation_is_caught():
     """A histogram under replace-one moves by 2; the twin draws for 1, and is right under add-remove."""
     counts = np.array([40, 0, 7])
-    scales = {r: geometric.scale(sensitivity.of_histogram(r), EPSILON) for r in ("add-remove", "replace-one")}
+    scales = {r: geometric.scale(sensitivity.of_histogram(r).size, EPSILON) for r in ("add-remove", "replace-one")}
     claimed = geometric_law(scales["replace-one"])
     distance = distance_of_laws(geometric_law(scales["add-remove"]), claimed, INTEGERS)
 
     def twin(n, r):
-        return geometric.release(np.tile(counts, (n, 1)), sensitivity.of_histogram("add-remove"), EPSILON, rng=r) - counts
+        return geometric.release(np.tile(counts, (n, 1)), sensitivity.of_histogram("add-remove").size, EPSILON, rng=r) - counts
 
     assert caught(twin, distance, claimed, k=3, discrete=True)
     under_add_remove = audit.law_test(twin(20_000, rng(3)), geometric_law(scales["add-remove"]), discrete=True, rng=rng(4))
@@ -356,31 +356,12 @@ def test_false_alarms_are_no_more_frequent_than_stated(discrete):
     assert 0 < alarms <= stats.binom.isf(1e-6, 400, 0.2)
 
 
-def test_every_comparison_is_uniform_under_the_null():
-    """Each of the 3 k^2 comparisons alone, also those of overlapping pairs, over 400 runs: its p-values by the exact KS law are
-    uniform (distance at most the DKW bound for 12 comparisons and a false alarm of 1e-6)."""
-    p_values = {}
-    for seed in range(400):
-        for name, values in audit._comparisons(rng(seed).random((40, 2))):
-            p_values.setdefault(name, []).append(stats.kstest(values, "uniform").pvalue)
-    assert len(p_values) == 12
-    for name, ps in p_values.items():
-        assert stats.kstest(ps, "uniform").statistic <= math.sqrt(math.log(2 * 12 / 1e-6) / (2 * 400)), name
-
-
-def test_law_test_counts_three_comparisons_per_pair_of_coordinates():
-    for k in (1, 2, 4):
-        names = [name for name, _ in audit._comparisons(rng().random((5, k)))]
-        assert len(names) == len(set(names)) == 3 * k * k
-        assert audit.law_test(np.zeros((1, k)), laplace_law(1.0)).p_value == 1  # one sample shows nothing
-
-
 def test_law_test_bounds_the_p_value_of_the_largest_distance():
     samples = stats.uniform.rvs(size=500, random_state=1) ** 1.4
     outcome = audit.law_test(samples, lambda x: x)
     exact = stats.kstest(samples, "uniform")
     assert outcome.where == "coordinate 1" and outcome.distance == pytest.approx(exact.statistic)
-    assert outcome.p_value == pytest.approx(6 * math.exp(-2 * 500 * exact.statistic**2)) and outcome.p_value >= exact.pvalue
+    assert outcome.p_value == pytest.approx(12 * math.exp(-2 * 500 * exact.statistic**2)) and outcome.p_value >= exact.pvalue
     assert outcome.samples == 500 and outcome.passes(outcome.p_value / 2) and not outcome.passes(outcome.p_value)
 
 
@@ -389,96 +370,10 @@ def test_law_test_size_is_the_smallest_that_its_inequality_allows(distance, test
     n = audit.law_test_size(distance, tests, alpha, beta)
 
     def seen(n):  # the smallest distance that is still a failure, and how far below the true one the empirical one stays
-        return math.sqrt(math.log(2 * tests / alpha) / (2 * n)) + math.sqrt(math.log(2 / beta) / (2 * n))
+        return math.sqrt(math.log(4 * tests / alpha) / (2 * n)) + math.sqrt(math.log(2 / beta) / (2 * n))
 
     assert seen(n) <= distance * (1 + 1e-12) and (n == 1 or seen(n - 1) > distance * (1 - 1e-9))
     assert audit.law_test_size(distance / 2, tests, alpha, beta) >= n <= audit.law_test_size(distance, tests + 1, alpha, beta)
-
-
-# ------------------------------------------------------------------------------------------------- bounds for black boxes
-
-
-def leaky(p, n, r):
-    """An output of 0 or 1, 1 with probability p."""
-    return (r.random(n) < p).astype(float)
-
-
-@pytest.mark.parametrize("claimed,spent,delta", [(0.5, 1.0, 0.0), (1.0, 1.5, 0.0), (0.5, 1.0, 0.01), (0.1, 0.25, 0.0)])
-def test_a_lower_bound_catches_what_its_power_says(claimed, spent, delta):
-    """Randomized response at `spent`, sold as `claimed`: the sample size is computed so that a miss has probability below 1e-6."""
-    p = 1 / (1 + math.exp(-spent))
-
-    def worst_bound(n):  # at the worst of counts with probability 1 - 1e-6 on each half
-        x, y = stats.binom.ppf(1.25e-7, n // 2, p), stats.binom.isf(1.25e-7, n // 2, 1 - p)
-        return audit._ratio_bound(x, n // 2, y, n // 2, delta, audit.ALPHA / 2)
-
-    n = next(n for n in 2 ** np.arange(8, 24) if worst_bound(n) > claimed)
-    found = audit.epsilon_lower_bound(leaky(p, n, rng(1)), leaky(1 - p, n, rng(2)), delta=delta)
-    true = math.log((p - delta) / (1 - p))
-    assert claimed < found.epsilon <= true and found.confidence == 1 - audit.ALPHA
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 1 - 1e-6])
-def test_a_lower_bound_splits_its_error_between_two_clopper_pearson_bounds(confidence):
-    first, second = np.tile([1, 1, 1, 0], 100), np.tile([0, 0, 0, 1], 50)  # halves alike: 150 of 200 against 25 of 100
-    error = (1 - confidence) / 2
-    low = stats.binomtest(150, 200, alternative="greater").proportion_ci(1 - error, "exact").low
-    high = stats.binomtest(25, 100, alternative="less").proportion_ci(1 - error, "exact").high
-    found = audit.epsilon_lower_bound(first, second, confidence=confidence)
-    other = stats.binomtest(75, 100, alternative="greater").proportion_ci(1 - error, "exact").low
-    back = stats.binomtest(50, 200, alternative="less").proportion_ci(1 - error, "exact").high
-    assert found.epsilon == pytest.approx(math.log(max(low / high, other / back))) and found.confidence == confidence
-
-
-def test_lower_bounds_are_right_as_often_as_stated():
-    """600 runs at confidence 0.9 of mechanisms with a known epsilon: more overshoots than the binomial quantile: probability 1e-6."""
-    overshoots, runs, n = 0, 600, 120
-    for seed in range(runs):
-        r = rng(seed)
-        outputs = [geometric.release(np.full(n, c), 1, 0.5, rng=r) for c in (0, 1)]
-        overshoots += audit.epsilon_lower_bound(*outputs, confidence=0.9).epsilon > 0.5
-    assert overshoots <= stats.binom.isf(1e-6, runs, 0.1)
-
-
-def test_the_bound_holds_on_one_half_when_all_choice_is_made_on_the_other():
-    """Equal laws: choosing among 192 events on all of the data would overshoot 0 often; on halves at most with probability 0.1."""
-    overshoots = sum(audit.epsilon_lower_bound(*rng(seed).normal(size=(2, 200)), confidence=0.9).epsilon > 0 for seed in range(400))
-    assert overshoots <= stats.binom.isf(1e-6, 400, 0.1)
-
-
-@pytest.mark.parametrize("direction", [1, -1])
-def test_a_lower_bound_finds_the_direction_and_the_side(direction):
-    outputs = [noise.exponential(1.0, 20_000, rng=rng(seed)) + shift for seed, shift in ((1, 0.0), (2, 1.0))]
-    found = audit.epsilon_lower_bound(*outputs[::direction])
-    assert found.epsilon > 3  # the law's epsilon is infinite: outputs below 1 come from the first table only
-    assert found.event.endswith(f"more likely on table {1 if direction == 1 else 2}") and "<=" in found.event
-
-
-def test_a_lower_bound_sees_single_values_and_missing_ones():
-    atoms = [noise.discrete_laplace(2, 20_000, rng=rng(1)) for _ in range(2)]
-    atoms[1] = np.where(rng(2).random(20_000) < 0.5, 3, atoms[1])  # one value in the middle, twice over
-    assert audit.epsilon_lower_bound(*atoms).event.startswith("output == 3, more likely on table 2")
-    numbers = noise.laplace(1.0, 4000, rng=rng(3))
-    missing = np.where(rng(4).random(4000) < 0.2, math.nan, numbers)
-    found = audit.epsilon_lower_bound(numbers, missing)
-    assert found.epsilon > 2 and found.event == "output is NaN, more likely on table 2"
-    assert audit.epsilon_lower_bound(np.full(99, math.nan), np.full(99, math.nan)).epsilon == 0
-    assert audit.epsilon_lower_bound(np.full(4000, math.inf), numbers).epsilon > 4
-
-
-def test_a_lower_bound_grants_its_delta():
-    first, second = leaky(0.04, 40_000, rng(1)), leaky(0.0, 40_000, rng(2))
-    assert audit.epsilon_lower_bound(first, second).epsilon > 3
-    assert audit.epsilon_lower_bound(first, second, delta=0.05).epsilon == 0
-    assert audit.epsilon_lower_bound(first, second, delta=0.01).epsilon > 2
-
-
-@given(st.integers(0, 50), st.integers(0, 50))
-def test_the_ratio_is_bounded_by_clopper_and_pearson(x, y):
-    low = stats.binomtest(x, 50, alternative="greater").proportion_ci(0.99, "exact").low
-    high = stats.binomtest(y, 50, alternative="less").proportion_ci(0.99, "exact").high
-    expected = math.log(low / high) if low > 0 else -math.inf
-    assert audit._ratio_bound(x, 50, y, 50, 0.0, 0.01) == pytest.approx(expected, rel=1e-9)
 
 
 # ----------------------------------------------------------------------------------------------------------------- refusals
@@ -515,9 +410,6 @@ NORMAL = stats.norm.logpdf
     (lambda: audit.law_test_size(0.5, 0), "tests must be at least 1, got 0"),
     (lambda: audit.law_test_size(0.5, alpha=0), "alpha must be strictly between 0 and 1, got 0"),
     (lambda: audit.law_test_size(0.5, beta=1), "beta must be strictly between 0 and 1, got 1"),
-    (lambda: audit.epsilon_lower_bound([1], [1, 2]), "outputs_p and outputs_q must hold at least two outputs each, got 1 and 2"),
-    (lambda: audit.epsilon_lower_bound([1, 2], [1, 2], delta=1), "delta must be in [0, 1), got 1"),
-    (lambda: audit.epsilon_lower_bound([1, 2], [1, 2], confidence=1.0), "confidence must be strictly between 0 and 1, got 1.0"),
 ])
 def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
