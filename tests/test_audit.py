@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dputils import audit, geometric, laplace, noise, sensitivity
+from dputils import audit, geometric, laplace, misses, noise, sensitivity
 
 HALF = Fraction(1, 2)
 DECADES = 10.0 ** np.arange(-5, 6)
@@ -376,6 +376,181 @@ def test_law_test_size_is_the_smallest_that_its_inequality_allows(distance, test
     assert audit.law_test_size(distance / 2, tests, alpha, beta) >= n <= audit.law_test_size(distance, tests + 1, alpha, beta)
 
 
+# ------------------------------------------------------------------------------- forms that raise
+
+
+@pytest.mark.parametrize("p,q", [
+    ([HALF, HALF], [HALF, HALF + Fraction(1, 10**30)]),
+    ([0.5, 0.5], [0.5, 0.5 + 2e-9]),
+    ({"a": 0.9}, {"a": 0.9}),
+    ([0.6, 0.6], [0.5, 0.5]),
+    ([1, 1], [1, 0]),
+    ([], []),
+])
+def test_a_law_whose_mass_is_not_one_is_refused(p, q):
+    for comparison in (audit.finite_epsilon, lambda p, q: audit.finite_delta(p, q, 1.0)):
+        with pytest.raises(ValueError, match=r"^[pq] must sum to 1, its probabilities sum to 1 [+-]"):
+            comparison(p, q)
+    assert audit.finite_epsilon([0.5, 0.5], [0.5, 0.5 + 5e-10]) < 1.1e-9  # rounding is none
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 1 - 1e-6])
+@pytest.mark.parametrize("hits", [0, 1, 17, 50])
+def test_rates_are_bounded_by_clopper_and_pearson(hits, confidence):
+    exact = stats.binomtest(hits, 50).proportion_ci(confidence, "exact")
+    assert audit.rate_bounds(hits, 50, confidence) == pytest.approx((exact.low, exact.high), rel=1e-6)
+
+
+def test_assert_epsilon_prints_what_is_attained_against_what_is_stated(capsys):
+    laws = [Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]
+    assert audit.assert_epsilon(*laws, math.log(3)) == math.log(3)
+    assert capsys.readouterr().out == "The largest log-ratio of the two laws is 1.099; 1.099 is stated.\n"
+    with pytest.raises(audit.AuditFailed, match="^The largest log-ratio of the two laws is 1.099; 1.09 is stated.$"):
+        audit.assert_epsilon(*laws, 1.09)
+    assert capsys.readouterr().out == ""
+    assert audit.assert_epsilon(*laws, 1.0, delta=0.1) == audit.finite_delta(*laws, 1.0)
+    with pytest.raises(audit.AuditFailed, match="^At epsilon 0.5 the laws need delta 0.3378; 0.3 is stated.$"):
+        audit.assert_epsilon(*laws, 0.5, delta=0.3)
+    assert issubclass(audit.AuditFailed, AssertionError)
+
+
+def test_assert_epsilon_of_densities():
+    assert audit.assert_epsilon(*laplace_pair(2.0), 0.5, points=[0, 1]) == pytest.approx(0.5)
+    for pair, epsilon in ((laplace_pair(2.0), 0.49), (gaussian_pair(5.0), 100.0)):
+        with pytest.raises(audit.AuditFailed):
+            audit.assert_epsilon(*pair, epsilon, points=[0, 1])
+    grid = np.linspace(-12, 13, 51)
+    exact = stats.norm.cdf(0.5 - 1) - math.e * stats.norm.cdf(-0.5 - 1)
+    assert audit.assert_epsilon(*gaussian_pair(1.0), 1.0, delta=exact, points=grid) == pytest.approx(exact)
+    with pytest.raises(audit.AuditFailed):
+        audit.assert_epsilon(*gaussian_pair(1.0), 1.0, delta=0.999 * exact, points=grid)
+
+
+def test_assert_law_says_what_would_pass_and_raises_for_a_twin(capsys):
+    def weaker(c):
+        return laplace_law(2.0 / c)
+
+    honest, twin = (noise.laplace(b, 20_000, rng=rng(1)) for b in (2.0, 1.0))
+    found = audit.assert_law(honest, laplace_law(2.0), weaker=weaker)
+    expected = misses.would_miss(20_000, laplace_law(2.0), weaker=weaker)
+    assert found.passes() and found.missed.budget == expected.budget == 1.24
+    assert found.missed.disclosure == pytest.approx(expected.disclosure)
+    assert capsys.readouterr().out == (
+        "The draws fit the stated law. 20,000 draws; a budget up to 1.24 times the stated one, or an exact disclosure "
+        "in 0.069 % of the releases, would pass.\n")
+    with pytest.raises(audit.AuditFailed, match="^The draws do not follow the stated law: coordinate 1, distance 0.12"):
+        audit.assert_law(twin, laplace_law(2.0))
+
+
+def test_assert_law_counts_coordinates_and_knows_the_resolution(capsys):
+    samples = noise.laplace(2.0, (5000, 3), rng=rng(1))
+    expected = misses.would_miss(5000, laplace_law(2.0), k=3).disclosure
+    assert audit.assert_law(samples, laplace_law(2.0)).missed.disclosure == pytest.approx(expected)
+    coarse = (2.0**45 + samples) - 2.0**45
+    assert audit.assert_law(coarse, laplace_law(2.0)).missed.disclosure > 3 * expected
+    assert "an exact disclosure in" in capsys.readouterr().out
+
+
+def test_assert_caught_raises_unless_the_twin_is_caught(capsys):
+    twin = noise.laplace(1.0, 20_000, rng=rng(1))
+    assert not audit.assert_caught(twin, laplace_law(2.0)).passes()
+    said = capsys.readouterr().out
+    assert said.startswith("The broken release is caught: coordinate 1, distance 0.12") and "p-value below 10^-" in said
+    with pytest.raises(audit.AuditFailed, match="^The broken release passes: .*, in 20,000 draws.$"):
+        audit.assert_caught(twin, laplace_law(1.0))
+    with pytest.raises(audit.AuditFailed):  # at this alpha the same twin passes
+        audit.assert_caught(noise.laplace(1.9, 2000, rng=rng(1)), laplace_law(2.0), alpha=1e-12)
+
+
+def test_finite_laws_go_straight_into_the_test():
+    law = {"left": 0.2, "right": 0.5, ("up", "down"): 0.3}
+    drawn = rng(1).choice(3, 20_000, p=list(law.values()))
+    names = list(law)
+    honest = [names[i] for i in drawn]
+    assert audit.assert_law(honest, law, rng=rng(2)).passes()
+    assert audit.assert_law(drawn, list(law.values()), rng=rng(2)).passes()
+    assert audit.assert_law(drawn, np.array(list(law.values())), rng=rng(2)).passes()
+    pairs = rng(3).choice(2, (5000, 2), p=[0.25, 0.75])
+    assert audit.assert_law(pairs, [Fraction(1, 4), Fraction(3, 4)], rng=rng(2)).missed.draws == 5000
+    assert not audit.law_test(pairs[:, [0, 0]], [0.25, 0.75], rng=rng(2)).passes()
+    assert not audit.law_test(np.tile(drawn[:5000], 4), list(law.values()), rng=rng(2)).passes()
+    assert audit.law_test([*honest, "up"], law, rng=rng(2)) == audit.LawTest(1.0, "values that the law cannot give", 0.0, 20_001)
+    with pytest.raises(ValueError, match="law must sum to 1"):
+        audit.law_test(drawn, [0.5, 0.6], rng=rng(2))
+    with pytest.raises(ValueError, match="rng must be"):
+        audit.law_test(drawn, [0.2, 0.5, 0.3])
+
+
+def test_a_four_fold_randomized_response_needs_the_computed_number_of_draws():
+    """At epsilon 0.01 the twin spends 0.04: the laws are 0.0075 apart, and this many draws tell them."""
+    yes = [1 / (1 + math.exp(-c * 0.01)) for c in (1, 4)]
+    n = audit.law_test_size(yes[1] - yes[0], tests=3)
+    assert 500_000 < n < 600_000
+    honest, twin = ((rng(1).random(n) < p).astype(int) for p in yes)
+    assert audit.law_test(honest, [1 - yes[0], yes[0]], rng=rng(2)).passes()
+    audit.assert_caught(twin, [1 - yes[0], yes[0]], rng=rng(2))
+
+
+def test_ties_are_broken_by_the_operating_system_too():
+    whole = noise.discrete_laplace(2, 5000, rng=noise.SYSTEM)  # a false alarm has probability 1e-6
+    assert audit.law_test(whole, geometric_law(2), discrete=True, rng=noise.SYSTEM).passes()
+    assert not audit.law_test(2 * whole, geometric_law(2), discrete=True, rng=noise.SYSTEM).passes()
+
+
+def test_integers_beyond_the_floats_are_refused():
+    with pytest.raises(ValueError, match=r"samples must lie within 2\^53 of zero"):
+        audit.law_test(np.array([2.0**60, 1.0]), geometric_law(2), discrete=True, rng=rng())
+
+
+# ------------------------------------------------------------------------------- noise of a release
+
+
+@pytest.mark.parametrize("value,dtype,shape", [
+    (3, np.int64, (7,)), (2.5, float, (7,)), ([1, 2], np.int64, (7, 2)), (np.ones((2, 3)), float, (7, 6)),
+    (2**70, np.int64, (7,)), ([2**62 + 1, -(2**63)], np.int64, (7, 2)), (np.uint8(250), np.int64, (7,)),
+])
+def test_the_noise_of_a_release_is_exact_for_whole_numbers(value, dtype, shape):
+    """The release adds 10 as a Python number: nothing wraps and nothing is rounded."""
+    def release(value, *, rng):
+        return np.asarray(value).astype(object) + 10
+
+    samples = audit.noise_of(release, value, 7, rng=None)
+    assert samples.dtype == dtype and samples.shape == shape and (samples == 10).all()
+
+
+def test_the_noise_of_a_release_is_drawn_anew_and_has_the_values_shape():
+    samples = audit.noise_of(lambda value, rng: value + noise.laplace(2.0, 3, rng=rng), np.arange(3), 2000, rng=rng())
+    assert samples.shape == (2000, 3) and audit.law_test(samples, laplace_law(2.0)).passes()
+    with pytest.raises(ValueError, match=r"release must return the shape \(3,\) of its value, got \(\)"):
+        audit.noise_of(lambda value, rng: value.sum(), np.arange(3), 5, rng=rng())
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        audit.noise_of(lambda value, rng: value, 1, 0, rng=rng())
+
+
+def geometric_mechanism(scale, drawn_scale):
+    def draw(value, *, rng):
+        return np.asarray(value) + noise.discrete_laplace(drawn_scale, np.shape(value) or None, rng=rng)
+
+    draw.law = lambda c: geometric_law(scale / c)
+    draw.discrete = True
+    return draw
+
+
+@pytest.mark.parametrize("value", [5, [0, 3, 9]])
+def test_a_mechanism_is_tested_against_its_own_law(value, capsys):
+    found = audit.assert_mechanism(geometric_mechanism(4, 4), value, rng=rng(1), n=3000)
+    k = np.size(value)
+    expected = misses.would_miss(3000, geometric_law(4), k=k, discrete=True, weaker=lambda c: geometric_law(4 / c))
+    assert found.missed == expected and str(expected) in capsys.readouterr().out
+    with pytest.raises(audit.AuditFailed):
+        audit.assert_mechanism(geometric_mechanism(4, 2), value, rng=rng(1), n=3000)
+    assert audit.assert_mechanism(geometric_mechanism(4, 4), 0, rng=rng(1)).samples == 20_000
+    without = geometric_mechanism(4, 4)
+    without.law = None
+    with pytest.raises(ValueError, match="mechanism must have a law to be tested against, got None"):
+        audit.assert_mechanism(without, 5, rng=rng(1))
+
+
 # ----------------------------------------------------------------------------------------------------------------- refusals
 
 
@@ -405,6 +580,18 @@ NORMAL = stats.norm.logpdf
      "rng must be a np.random.Generator or dputils.noise.SYSTEM, got None"),
     (lambda: audit.law_test([1.0, 2.0], lambda x: 2 * x), "cdf must give probabilities, got values from 2.0 to 4.0"),
     (lambda: audit.law_test([1.0, 2.0], lambda x: x * math.nan), "cdf must give probabilities, got values from nan to nan"),
+    (lambda: audit.tail_test_size(0), "probability must be strictly between 0 and 1, got 0"),
+    (lambda: audit.tail_test_size(0.1, 0), "k must be at least 1, got 0"),
+    (lambda: audit.tail_test_size(0.1, alpha=1), "alpha must be strictly between 0 and 1, got 1"),
+    (lambda: audit.rate_bounds(5, 4), "hits must be at most n, got 5 of 4"),
+    (lambda: audit.rate_bounds(-1, 4), "hits must be at least 0, got -1"),
+    (lambda: audit.rate_bounds(0, 0), "n must be at least 1, got 0"),
+    (lambda: audit.rate_bounds(0, 4, 1), "confidence must be strictly between 0 and 1, got 1"),
+    (lambda: audit.assert_epsilon([1], [1], -1), "epsilon must be at least 0, got -1"),
+    (lambda: audit.assert_epsilon([1], [1], 1, delta=1), "delta must be in [0, 1), got 1"),
+    (lambda: audit.assert_epsilon(NORMAL, NORMAL, 1), "points must be given for log densities, got None"),
+    (lambda: audit.assert_law([1.0], NORMAL, alpha=0), "alpha must be strictly between 0 and 1, got 0"),
+    (lambda: audit.assert_caught([1.0], NORMAL, alpha=1), "alpha must be strictly between 0 and 1, got 1"),
     (lambda: audit.law_test_size(0), "distance must be positive and finite, got 0"),
     (lambda: audit.law_test_size(1.5), "distance must be at most 1, got 1.5"),
     (lambda: audit.law_test_size(0.5, 0), "tests must be at least 1, got 0"),
