@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dputils import audit, geometric, laplace, noise, sensitivity
+from dputils import audit, geometric, laplace, misses, noise, sensitivity
 
 HALF = Fraction(1, 2)
 DECADES = 10.0 ** np.arange(-5, 6)
@@ -77,7 +77,7 @@ def test_finite_delta_takes_the_worse_direction_and_any_epsilon():
 
 def test_mechanism_epsilon_finds_the_worst_pair():
     pairs = sensitivity.neighbour_pairs((0, 1, 3), 2, "replace-one")
-    law = lambda table: {z: Fraction(2) ** -abs(z - sum(table)) / 3 for z in range(-40, 50)}  # noqa: E731
+    law = lambda table: {z: 2.0 ** -abs(z - sum(table)) / 3 for z in range(-40, 50)}  # noqa: E731
     epsilon, worst = audit.mechanism_epsilon(law, pairs)
     assert epsilon == pytest.approx(3 * math.log(2)) and abs(sum(worst[0]) - sum(worst[1])) == 3
 
@@ -200,12 +200,12 @@ def test_the_inverted_scale_is_caught():
 def test_a_histogram_with_the_sensitivity_of_the_other_relation_is_caught():
     """A histogram under replace-one moves by 2; the twin draws for 1, and is right under add-remove."""
     counts = np.array([40, 0, 7])
-    scales = {r: geometric.scale(sensitivity.of_histogram(r), EPSILON) for r in ("add-remove", "replace-one")}
+    scales = {r: geometric.scale(sensitivity.of_histogram(r).size, EPSILON) for r in ("add-remove", "replace-one")}
     claimed = geometric_law(scales["replace-one"])
     distance = distance_of_laws(geometric_law(scales["add-remove"]), claimed, INTEGERS)
 
     def twin(n, r):
-        return geometric.release(np.tile(counts, (n, 1)), sensitivity.of_histogram("add-remove"), EPSILON, rng=r) - counts
+        return geometric.release(np.tile(counts, (n, 1)), sensitivity.of_histogram("add-remove").size, EPSILON, rng=r) - counts
 
     assert caught(twin, distance, claimed, k=3, discrete=True)
     under_add_remove = audit.law_test(twin(20_000, rng(3)), geometric_law(scales["add-remove"]), discrete=True, rng=rng(4))
@@ -356,31 +356,12 @@ def test_false_alarms_are_no_more_frequent_than_stated(discrete):
     assert 0 < alarms <= stats.binom.isf(1e-6, 400, 0.2)
 
 
-def test_every_comparison_is_uniform_under_the_null():
-    """Each of the 3 k^2 comparisons alone, also those of overlapping pairs, over 400 runs: its p-values by the exact KS law are
-    uniform (distance at most the DKW bound for 12 comparisons and a false alarm of 1e-6)."""
-    p_values = {}
-    for seed in range(400):
-        for name, values in audit._comparisons(rng(seed).random((40, 2))):
-            p_values.setdefault(name, []).append(stats.kstest(values, "uniform").pvalue)
-    assert len(p_values) == 12
-    for name, ps in p_values.items():
-        assert stats.kstest(ps, "uniform").statistic <= math.sqrt(math.log(2 * 12 / 1e-6) / (2 * 400)), name
-
-
-def test_law_test_counts_three_comparisons_per_pair_of_coordinates():
-    for k in (1, 2, 4):
-        names = [name for name, _ in audit._comparisons(rng().random((5, k)))]
-        assert len(names) == len(set(names)) == 3 * k * k
-        assert audit.law_test(np.zeros((1, k)), laplace_law(1.0)).p_value == 1  # one sample shows nothing
-
-
 def test_law_test_bounds_the_p_value_of_the_largest_distance():
     samples = stats.uniform.rvs(size=500, random_state=1) ** 1.4
     outcome = audit.law_test(samples, lambda x: x)
     exact = stats.kstest(samples, "uniform")
     assert outcome.where == "coordinate 1" and outcome.distance == pytest.approx(exact.statistic)
-    assert outcome.p_value == pytest.approx(6 * math.exp(-2 * 500 * exact.statistic**2)) and outcome.p_value >= exact.pvalue
+    assert outcome.p_value == pytest.approx(12 * math.exp(-2 * 500 * exact.statistic**2)) and outcome.p_value >= exact.pvalue
     assert outcome.samples == 500 and outcome.passes(outcome.p_value / 2) and not outcome.passes(outcome.p_value)
 
 
@@ -389,96 +370,185 @@ def test_law_test_size_is_the_smallest_that_its_inequality_allows(distance, test
     n = audit.law_test_size(distance, tests, alpha, beta)
 
     def seen(n):  # the smallest distance that is still a failure, and how far below the true one the empirical one stays
-        return math.sqrt(math.log(2 * tests / alpha) / (2 * n)) + math.sqrt(math.log(2 / beta) / (2 * n))
+        return math.sqrt(math.log(4 * tests / alpha) / (2 * n)) + math.sqrt(math.log(2 / beta) / (2 * n))
 
     assert seen(n) <= distance * (1 + 1e-12) and (n == 1 or seen(n - 1) > distance * (1 - 1e-9))
     assert audit.law_test_size(distance / 2, tests, alpha, beta) >= n <= audit.law_test_size(distance, tests + 1, alpha, beta)
 
 
-# ------------------------------------------------------------------------------------------------- bounds for black boxes
+# ------------------------------------------------------------------------------- forms that raise
 
 
-def leaky(p, n, r):
-    """An output of 0 or 1, 1 with probability p."""
-    return (r.random(n) < p).astype(float)
-
-
-@pytest.mark.parametrize("claimed,spent,delta", [(0.5, 1.0, 0.0), (1.0, 1.5, 0.0), (0.5, 1.0, 0.01), (0.1, 0.25, 0.0)])
-def test_a_lower_bound_catches_what_its_power_says(claimed, spent, delta):
-    """Randomized response at `spent`, sold as `claimed`: the sample size is computed so that a miss has probability below 1e-6."""
-    p = 1 / (1 + math.exp(-spent))
-
-    def worst_bound(n):  # at the worst of counts with probability 1 - 1e-6 on each half
-        x, y = stats.binom.ppf(1.25e-7, n // 2, p), stats.binom.isf(1.25e-7, n // 2, 1 - p)
-        return audit._ratio_bound(x, n // 2, y, n // 2, delta, audit.ALPHA / 2)
-
-    n = next(n for n in 2 ** np.arange(8, 24) if worst_bound(n) > claimed)
-    found = audit.epsilon_lower_bound(leaky(p, n, rng(1)), leaky(1 - p, n, rng(2)), delta=delta)
-    true = math.log((p - delta) / (1 - p))
-    assert claimed < found.epsilon <= true and found.confidence == 1 - audit.ALPHA
+@pytest.mark.parametrize("p,q", [
+    ([HALF, HALF], [HALF, HALF + Fraction(1, 10**30)]),
+    ([0.5, 0.5], [0.5, 0.5 + 2e-9]),
+    ({"a": 0.9}, {"a": 0.9}),
+    ([0.6, 0.6], [0.5, 0.5]),
+    ([1, 1], [1, 0]),
+    ([], []),
+])
+def test_a_law_whose_mass_is_not_one_is_refused(p, q):
+    for comparison in (audit.finite_epsilon, lambda p, q: audit.finite_delta(p, q, 1.0)):
+        with pytest.raises(ValueError, match=r"^[pq] must sum to 1, its probabilities sum to 1 [+-]"):
+            comparison(p, q)
+    assert audit.finite_epsilon([0.5, 0.5], [0.5, 0.5 + 5e-10]) < 1.1e-9  # rounding is none
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 1 - 1e-6])
-def test_a_lower_bound_splits_its_error_between_two_clopper_pearson_bounds(confidence):
-    first, second = np.tile([1, 1, 1, 0], 100), np.tile([0, 0, 0, 1], 50)  # halves alike: 150 of 200 against 25 of 100
-    error = (1 - confidence) / 2
-    low = stats.binomtest(150, 200, alternative="greater").proportion_ci(1 - error, "exact").low
-    high = stats.binomtest(25, 100, alternative="less").proportion_ci(1 - error, "exact").high
-    found = audit.epsilon_lower_bound(first, second, confidence=confidence)
-    other = stats.binomtest(75, 100, alternative="greater").proportion_ci(1 - error, "exact").low
-    back = stats.binomtest(50, 200, alternative="less").proportion_ci(1 - error, "exact").high
-    assert found.epsilon == pytest.approx(math.log(max(low / high, other / back))) and found.confidence == confidence
+@pytest.mark.parametrize("hits", [0, 1, 17, 50])
+def test_rates_are_bounded_by_clopper_and_pearson(hits, confidence):
+    exact = stats.binomtest(hits, 50).proportion_ci(confidence, "exact")
+    assert audit.rate_bounds(hits, 50, confidence) == pytest.approx((exact.low, exact.high), rel=1e-6)
 
 
-def test_lower_bounds_are_right_as_often_as_stated():
-    """600 runs at confidence 0.9 of mechanisms with a known epsilon: more overshoots than the binomial quantile: probability 1e-6."""
-    overshoots, runs, n = 0, 600, 120
-    for seed in range(runs):
-        r = rng(seed)
-        outputs = [geometric.release(np.full(n, c), 1, 0.5, rng=r) for c in (0, 1)]
-        overshoots += audit.epsilon_lower_bound(*outputs, confidence=0.9).epsilon > 0.5
-    assert overshoots <= stats.binom.isf(1e-6, runs, 0.1)
+def test_assert_epsilon_prints_what_is_attained_against_what_is_stated(capsys):
+    laws = [Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]
+    assert audit.assert_epsilon(*laws, math.log(3)) == math.log(3)
+    assert capsys.readouterr().out == "The largest log-ratio of the two laws is 1.099; 1.099 is stated.\n"
+    with pytest.raises(audit.AuditFailed, match="^The largest log-ratio of the two laws is 1.099; 1.09 is stated.$"):
+        audit.assert_epsilon(*laws, 1.09)
+    assert capsys.readouterr().out == ""
+    assert audit.assert_epsilon(*laws, 1.0, delta=0.1) == audit.finite_delta(*laws, 1.0)
+    with pytest.raises(audit.AuditFailed, match="^At epsilon 0.5 the laws need delta 0.3378; 0.3 is stated.$"):
+        audit.assert_epsilon(*laws, 0.5, delta=0.3)
+    assert issubclass(audit.AuditFailed, AssertionError)
 
 
-def test_the_bound_holds_on_one_half_when_all_choice_is_made_on_the_other():
-    """Equal laws: choosing among 192 events on all of the data would overshoot 0 often; on halves at most with probability 0.1."""
-    overshoots = sum(audit.epsilon_lower_bound(*rng(seed).normal(size=(2, 200)), confidence=0.9).epsilon > 0 for seed in range(400))
-    assert overshoots <= stats.binom.isf(1e-6, 400, 0.1)
+def test_assert_epsilon_of_densities():
+    assert audit.assert_epsilon(*laplace_pair(2.0), 0.5, points=[0, 1]) == pytest.approx(0.5)
+    for pair, epsilon in ((laplace_pair(2.0), 0.49), (gaussian_pair(5.0), 100.0)):
+        with pytest.raises(audit.AuditFailed):
+            audit.assert_epsilon(*pair, epsilon, points=[0, 1])
+    grid = np.linspace(-12, 13, 51)
+    exact = stats.norm.cdf(0.5 - 1) - math.e * stats.norm.cdf(-0.5 - 1)
+    assert audit.assert_epsilon(*gaussian_pair(1.0), 1.0, delta=exact, points=grid) == pytest.approx(exact)
+    with pytest.raises(audit.AuditFailed):
+        audit.assert_epsilon(*gaussian_pair(1.0), 1.0, delta=0.999 * exact, points=grid)
 
 
-@pytest.mark.parametrize("direction", [1, -1])
-def test_a_lower_bound_finds_the_direction_and_the_side(direction):
-    outputs = [noise.exponential(1.0, 20_000, rng=rng(seed)) + shift for seed, shift in ((1, 0.0), (2, 1.0))]
-    found = audit.epsilon_lower_bound(*outputs[::direction])
-    assert found.epsilon > 3  # the law's epsilon is infinite: outputs below 1 come from the first table only
-    assert found.event.endswith(f"more likely on table {1 if direction == 1 else 2}") and "<=" in found.event
+def test_assert_law_says_what_would_pass_and_raises_for_a_twin(capsys):
+    def weaker(c):
+        return laplace_law(2.0 / c)
+
+    honest, twin = (noise.laplace(b, 20_000, rng=rng(1)) for b in (2.0, 1.0))
+    found = audit.assert_law(honest, laplace_law(2.0), weaker=weaker)
+    expected = misses.would_miss(20_000, laplace_law(2.0), weaker=weaker)
+    assert found.passes() and found.missed.budget == expected.budget == 1.24
+    assert found.missed.disclosure == pytest.approx(expected.disclosure)
+    assert capsys.readouterr().out == (
+        "The draws fit the stated law. 20,000 draws; a budget up to 1.24 times the stated one, or an exact disclosure "
+        "in 0.069 % of the releases, would pass.\n")
+    with pytest.raises(audit.AuditFailed, match="^The draws do not follow the stated law: coordinate 1, distance 0.12"):
+        audit.assert_law(twin, laplace_law(2.0))
 
 
-def test_a_lower_bound_sees_single_values_and_missing_ones():
-    atoms = [noise.discrete_laplace(2, 20_000, rng=rng(1)) for _ in range(2)]
-    atoms[1] = np.where(rng(2).random(20_000) < 0.5, 3, atoms[1])  # one value in the middle, twice over
-    assert audit.epsilon_lower_bound(*atoms).event.startswith("output == 3, more likely on table 2")
-    numbers = noise.laplace(1.0, 4000, rng=rng(3))
-    missing = np.where(rng(4).random(4000) < 0.2, math.nan, numbers)
-    found = audit.epsilon_lower_bound(numbers, missing)
-    assert found.epsilon > 2 and found.event == "output is NaN, more likely on table 2"
-    assert audit.epsilon_lower_bound(np.full(99, math.nan), np.full(99, math.nan)).epsilon == 0
-    assert audit.epsilon_lower_bound(np.full(4000, math.inf), numbers).epsilon > 4
+def test_assert_law_counts_coordinates_and_knows_the_resolution(capsys):
+    samples = noise.laplace(2.0, (5000, 3), rng=rng(1))
+    expected = misses.would_miss(5000, laplace_law(2.0), k=3).disclosure
+    assert audit.assert_law(samples, laplace_law(2.0)).missed.disclosure == pytest.approx(expected)
+    coarse = (2.0**45 + samples) - 2.0**45
+    assert audit.assert_law(coarse, laplace_law(2.0)).missed.disclosure > 3 * expected
+    assert "an exact disclosure in" in capsys.readouterr().out
 
 
-def test_a_lower_bound_grants_its_delta():
-    first, second = leaky(0.04, 40_000, rng(1)), leaky(0.0, 40_000, rng(2))
-    assert audit.epsilon_lower_bound(first, second).epsilon > 3
-    assert audit.epsilon_lower_bound(first, second, delta=0.05).epsilon == 0
-    assert audit.epsilon_lower_bound(first, second, delta=0.01).epsilon > 2
+def test_assert_caught_raises_unless_the_twin_is_caught(capsys):
+    twin = noise.laplace(1.0, 20_000, rng=rng(1))
+    assert not audit.assert_caught(twin, laplace_law(2.0)).passes()
+    said = capsys.readouterr().out
+    assert said.startswith("The broken release is caught: coordinate 1, distance 0.12") and "p-value below 10^-" in said
+    with pytest.raises(audit.AuditFailed, match="^The broken release passes: .*, in 20,000 draws.$"):
+        audit.assert_caught(twin, laplace_law(1.0))
+    with pytest.raises(audit.AuditFailed):  # at this alpha the same twin passes
+        audit.assert_caught(noise.laplace(1.9, 2000, rng=rng(1)), laplace_law(2.0), alpha=1e-12)
 
 
-@given(st.integers(0, 50), st.integers(0, 50))
-def test_the_ratio_is_bounded_by_clopper_and_pearson(x, y):
-    low = stats.binomtest(x, 50, alternative="greater").proportion_ci(0.99, "exact").low
-    high = stats.binomtest(y, 50, alternative="less").proportion_ci(0.99, "exact").high
-    expected = math.log(low / high) if low > 0 else -math.inf
-    assert audit._ratio_bound(x, 50, y, 50, 0.0, 0.01) == pytest.approx(expected, rel=1e-9)
+def test_finite_laws_go_straight_into_the_test():
+    law = {"left": 0.2, "right": 0.5, ("up", "down"): 0.3}
+    drawn = rng(1).choice(3, 20_000, p=list(law.values()))
+    names = list(law)
+    honest = [names[i] for i in drawn]
+    assert audit.assert_law(honest, law, rng=rng(2)).passes()
+    assert audit.assert_law(drawn, list(law.values()), rng=rng(2)).passes()
+    assert audit.assert_law(drawn, np.array(list(law.values())), rng=rng(2)).passes()
+    pairs = rng(3).choice(2, (5000, 2), p=[0.25, 0.75])
+    assert audit.assert_law(pairs, [Fraction(1, 4), Fraction(3, 4)], rng=rng(2)).missed.draws == 5000
+    assert not audit.law_test(pairs[:, [0, 0]], [0.25, 0.75], rng=rng(2)).passes()
+    assert not audit.law_test(np.tile(drawn[:5000], 4), list(law.values()), rng=rng(2)).passes()
+    assert audit.law_test([*honest, "up"], law, rng=rng(2)) == audit.LawTest(1.0, "values that the law cannot give", 0.0, 20_001)
+    with pytest.raises(ValueError, match="law must sum to 1"):
+        audit.law_test(drawn, [0.5, 0.6], rng=rng(2))
+    with pytest.raises(ValueError, match="rng must be"):
+        audit.law_test(drawn, [0.2, 0.5, 0.3])
+
+
+def test_a_four_fold_randomized_response_needs_the_computed_number_of_draws():
+    """At epsilon 0.01 the twin spends 0.04: the laws are 0.0075 apart, and this many draws tell them."""
+    yes = [1 / (1 + math.exp(-c * 0.01)) for c in (1, 4)]
+    n = audit.law_test_size(yes[1] - yes[0], tests=3)
+    assert 500_000 < n < 600_000
+    honest, twin = ((rng(1).random(n) < p).astype(int) for p in yes)
+    assert audit.law_test(honest, [1 - yes[0], yes[0]], rng=rng(2)).passes()
+    audit.assert_caught(twin, [1 - yes[0], yes[0]], rng=rng(2))
+
+
+def test_ties_are_broken_by_the_operating_system_too():
+    whole = noise.discrete_laplace(2, 5000, rng=noise.SYSTEM)  # a false alarm has probability 1e-6
+    assert audit.law_test(whole, geometric_law(2), discrete=True, rng=noise.SYSTEM).passes()
+    assert not audit.law_test(2 * whole, geometric_law(2), discrete=True, rng=noise.SYSTEM).passes()
+
+
+def test_integers_beyond_the_floats_are_refused():
+    with pytest.raises(ValueError, match=r"samples must lie within 2\^53 of zero"):
+        audit.law_test(np.array([2.0**60, 1.0]), geometric_law(2), discrete=True, rng=rng())
+
+
+# ------------------------------------------------------------------------------- noise of a release
+
+
+@pytest.mark.parametrize("value,dtype,shape", [
+    (3, np.int64, (7,)), (2.5, float, (7,)), ([1, 2], np.int64, (7, 2)), (np.ones((2, 3)), float, (7, 6)),
+    (2**70, np.int64, (7,)), ([2**62 + 1, -(2**63)], np.int64, (7, 2)), (np.uint8(250), np.int64, (7,)),
+])
+def test_the_noise_of_a_release_is_exact_for_whole_numbers(value, dtype, shape):
+    """The release adds 10 as a Python number: nothing wraps and nothing is rounded."""
+    def release(value, *, rng):
+        return np.asarray(value).astype(object) + 10
+
+    samples = audit.noise_of(release, value, 7, rng=None)
+    assert samples.dtype == dtype and samples.shape == shape and (samples == 10).all()
+
+
+def test_the_noise_of_a_release_is_drawn_anew_and_has_the_values_shape():
+    samples = audit.noise_of(lambda value, rng: value + noise.laplace(2.0, 3, rng=rng), np.arange(3), 2000, rng=rng())
+    assert samples.shape == (2000, 3) and audit.law_test(samples, laplace_law(2.0)).passes()
+    with pytest.raises(ValueError, match=r"release must return the shape \(3,\) of its value, got \(\)"):
+        audit.noise_of(lambda value, rng: value.sum(), np.arange(3), 5, rng=rng())
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        audit.noise_of(lambda value, rng: value, 1, 0, rng=rng())
+
+
+def geometric_mechanism(scale, drawn_scale):
+    def draw(value, *, rng):
+        return np.asarray(value) + noise.discrete_laplace(drawn_scale, np.shape(value) or None, rng=rng)
+
+    draw.law = lambda c: geometric_law(scale / c)
+    draw.discrete = True
+    return draw
+
+
+@pytest.mark.parametrize("value", [5, [0, 3, 9]])
+def test_a_mechanism_is_tested_against_its_own_law(value, capsys):
+    found = audit.assert_mechanism(geometric_mechanism(4, 4), value, rng=rng(1), n=3000)
+    k = np.size(value)
+    expected = misses.would_miss(3000, geometric_law(4), k=k, discrete=True, weaker=lambda c: geometric_law(4 / c))
+    assert found.missed == expected and str(expected) in capsys.readouterr().out
+    with pytest.raises(audit.AuditFailed):
+        audit.assert_mechanism(geometric_mechanism(4, 2), value, rng=rng(1), n=3000)
+    assert audit.assert_mechanism(geometric_mechanism(4, 4), 0, rng=rng(1)).samples == 20_000
+    without = geometric_mechanism(4, 4)
+    without.law = None
+    with pytest.raises(ValueError, match="mechanism must have a law to be tested against, got None"):
+        audit.assert_mechanism(without, 5, rng=rng(1))
 
 
 # ----------------------------------------------------------------------------------------------------------------- refusals
@@ -510,14 +580,23 @@ NORMAL = stats.norm.logpdf
      "rng must be a np.random.Generator or dputils.noise.SYSTEM, got None"),
     (lambda: audit.law_test([1.0, 2.0], lambda x: 2 * x), "cdf must give probabilities, got values from 2.0 to 4.0"),
     (lambda: audit.law_test([1.0, 2.0], lambda x: x * math.nan), "cdf must give probabilities, got values from nan to nan"),
+    (lambda: audit.tail_test_size(0), "probability must be strictly between 0 and 1, got 0"),
+    (lambda: audit.tail_test_size(0.1, 0), "k must be at least 1, got 0"),
+    (lambda: audit.tail_test_size(0.1, alpha=1), "alpha must be strictly between 0 and 1, got 1"),
+    (lambda: audit.rate_bounds(5, 4), "hits must be at most n, got 5 of 4"),
+    (lambda: audit.rate_bounds(-1, 4), "hits must be at least 0, got -1"),
+    (lambda: audit.rate_bounds(0, 0), "n must be at least 1, got 0"),
+    (lambda: audit.rate_bounds(0, 4, 1), "confidence must be strictly between 0 and 1, got 1"),
+    (lambda: audit.assert_epsilon([1], [1], -1), "epsilon must be at least 0, got -1"),
+    (lambda: audit.assert_epsilon([1], [1], 1, delta=1), "delta must be in [0, 1), got 1"),
+    (lambda: audit.assert_epsilon(NORMAL, NORMAL, 1), "points must be given for log densities, got None"),
+    (lambda: audit.assert_law([1.0], NORMAL, alpha=0), "alpha must be strictly between 0 and 1, got 0"),
+    (lambda: audit.assert_caught([1.0], NORMAL, alpha=1), "alpha must be strictly between 0 and 1, got 1"),
     (lambda: audit.law_test_size(0), "distance must be positive and finite, got 0"),
     (lambda: audit.law_test_size(1.5), "distance must be at most 1, got 1.5"),
     (lambda: audit.law_test_size(0.5, 0), "tests must be at least 1, got 0"),
     (lambda: audit.law_test_size(0.5, alpha=0), "alpha must be strictly between 0 and 1, got 0"),
     (lambda: audit.law_test_size(0.5, beta=1), "beta must be strictly between 0 and 1, got 1"),
-    (lambda: audit.epsilon_lower_bound([1], [1, 2]), "outputs_p and outputs_q must hold at least two outputs each, got 1 and 2"),
-    (lambda: audit.epsilon_lower_bound([1, 2], [1, 2], delta=1), "delta must be in [0, 1), got 1"),
-    (lambda: audit.epsilon_lower_bound([1, 2], [1, 2], confidence=1.0), "confidence must be strictly between 0 and 1, got 1.0"),
 ])
 def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
