@@ -16,7 +16,7 @@ import pytest
 
 from dputils.book import data
 
-FETCHED = [name for name, table in data.TABLES.items() if table.form == "fetched"]
+FETCHED = [name for name, table in data.tables().items() if table.form == "fetched"]
 COPY = os.environ.get("DPUTILS_DATA")
 needs_copy = pytest.mark.skipif(not COPY, reason="DPUTILS_DATA names no local copy of the optional tables")
 
@@ -35,8 +35,8 @@ def no_network(monkeypatch, tmp_path):
 
 def point(monkeypatch, name, url, **changes):
     """Let the official address of a table be `url`."""
-    table = data.TABLES[name]
-    monkeypatch.setitem(data.TABLES, name, data.Table(**{**vars(table), "url": url, **changes}))
+    table = data.tables()[name]
+    monkeypatch.setitem(data.tables(), name, data.Table(**{**vars(table), "url": url, **changes}))
 
 
 @pytest.fixture
@@ -101,9 +101,36 @@ def test_local_copy_with_another_checksum_is_refused(monkeypatch, tmp_path):
     assert "heart_cleveland.data.gz has SHA-256" in message and "remove it from DPUTILS_DATA" in message
 
 
-def test_absent_local_copy_means_a_download(monkeypatch, tmp_path):
+def test_absent_local_copy_means_a_download_and_is_named_when_that_fails(monkeypatch, tmp_path):
     monkeypatch.setenv("DPUTILS_DATA", str(tmp_path))
-    assert "could not be fetched" in refused("heart")
+    message = refused("heart")
+    assert "could not be fetched" in message and "set DPUTILS_DATA" not in message
+    assert message.endswith(f"; and DPUTILS_DATA, {str(tmp_path)!r}, lacks people/heart_cleveland.data.gz")
+
+
+def half_a_copy(monkeypatch, folder):
+    """Point DPUTILS_DATA at a folder with the first of the two files of adult."""
+    (folder / "people").mkdir()
+    (folder / "people" / "adult.data.gz").write_bytes(b"unread")
+    monkeypatch.setenv("DPUTILS_DATA", str(folder))
+
+
+def test_half_of_a_local_copy_names_the_other_half(monkeypatch, tmp_path):
+    half_a_copy(monkeypatch, tmp_path)
+    message = refused("adult")
+    assert "adult could not be fetched" in message
+    assert message.endswith(f"; and DPUTILS_DATA, {str(tmp_path)!r}, lacks people/adult.test.gz")
+
+
+def test_half_of_a_local_copy_is_not_used(monkeypatch, serve, tmp_path):
+    half_a_copy(monkeypatch, tmp_path)
+    halves = [f"{k}, A, 1, B, 1, C, D, E, F, G, 0, 0, 40, H, {income}\n".encode()
+              for k, income in ((30, "<=50K"), (50, ">50K."))]
+    sums = tuple(hashlib.sha256(half).hexdigest() for half in halves)
+    server = serve("adult", zipped(first=halves[0], second=halves[1]), sha256=sums)
+    frame = data.load("adult")
+    assert server.asked == 1 and list(frame.part) == ["train", "test"]
+    assert list(frame.age) == [30, 50] and list(frame.income) == ["<=50K", ">50K"]
 
 
 # --- downloads
@@ -206,7 +233,7 @@ def test_cache_that_cannot_be_made(serve, tmp_path):
 def test_local_copy_loads_as_described(monkeypatch, name):
     monkeypatch.setenv("DPUTILS_DATA", COPY)
     frame, columns = data.load(name), data.describe(name)
-    assert len(frame) == data.TABLES[name].rows
+    assert len(frame) == data.tables()[name].rows
     assert list(frame.columns) == list(columns.index)
     assert [str(kind).rstrip("64") for kind in frame.dtypes] == list(columns["type"])
     missing = {"adult": {"workclass": 2799, "occupation": 2809, "native_country": 857}, "heart": {"ca": 4, "thal": 2}}
@@ -216,7 +243,7 @@ def test_local_copy_loads_as_described(monkeypatch, name):
 
 def official(name):
     """The bytes of the official files, rebuilt from the local copy (the checksums prove that they are right)."""
-    copies = [gzip.decompress((Path(COPY) / path).read_bytes()) for path in data.TABLES[name].local]
+    copies = [gzip.decompress((Path(COPY) / path).read_bytes()) for path in data.tables()[name].local]
     rows = list(csv.reader(io.StringIO(copies[0].decode())))[1:] if name in ("airfoil", "bike") else []
     if name == "airfoil":
         lines = ["\t".join([*(value.removesuffix(".0") for value in row[:5]), f"{float(row[5]):.3f}"]) for row in rows]
@@ -234,7 +261,7 @@ def official(name):
 @pytest.mark.parametrize("name", FETCHED)
 def test_official_file_and_local_copy_give_one_table(monkeypatch, serve, name):
     contents = official(name)
-    assert [hashlib.sha256(content).hexdigest() for content in contents] == list(data.TABLES[name].sha256)
+    assert [hashlib.sha256(content).hexdigest() for content in contents] == list(data.tables()[name].sha256)
     members = {f"file{number}": content for number, content in enumerate(contents)}
     server = serve(name, contents[0] if name == "heart" else zipped(nested=zipped(**members)))
     fetched = data.load(name)
