@@ -16,7 +16,7 @@ from nbformat import v4
 from dputils.book import sources
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9][0-9]-*.ipynb"))
-CHAPTERS = dict(zip(sources.claims()["id"], sources.claims()["chapter"]))
+CLAIMS = {record.id: record for record in sources.claims().itertuples(index=False)}
 
 
 def checked_ids(nb):
@@ -44,7 +44,7 @@ def cell_ids(source):
 
 def renames(node):
     """Return whether a node imports the checks under another name."""
-    if isinstance(node, ast.ImportFrom) and node.module == "dputils.sources":
+    if isinstance(node, ast.ImportFrom) and node.module == "dputils.book.sources":
         return True
     names = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
     return any("sources" in one.name and one.asname for one in names)
@@ -58,18 +58,20 @@ def literal_ids(call):
     return [value] if isinstance(value, str) else list(value)
 
 
-def faults(nb, chapter):
-    """Return what is wrong with the checks of one chapter, a sentence each."""
+def faults(nb, stem, claims=CLAIMS):
+    """Return what is wrong with the checks of one chapter, NN-short-name, a sentence each."""
     counts = Counter(checked_ids(nb))
-    return ([f"{id} is never checked" for id, own in CHAPTERS.items() if own == chapter and id not in counts]
-            + [f"{id} is checked {times} times" for id, times in counts.items() if times > 1]
-            + [f"{id} is no claim" for id in counts if id not in CHAPTERS]
-            + [f"{id} belongs to chapter {CHAPTERS[id]}" for id in counts if CHAPTERS.get(id, chapter) != chapter])
+    own = [id for id, claim in claims.items() if sources.belongs(claim, stem)]
+    foreign = [id for id in counts if id in claims and id not in own]
+    return [*(f"{id} is never checked" for id in own if id not in counts),
+            *(f"{id} is checked {times} times" for id, times in counts.items() if times > 1),
+            *(f"{id} is no claim" for id in counts if id not in claims),
+            *(f"{id} belongs to chapter {claims[id].chapter}" for id in foreign)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_each_claim_is_checked_once_and_in_its_chapter(path):
-    assert not faults(nbformat.read(path, as_version=4), path.name[:2])
+    assert not faults(nbformat.read(path, as_version=4), path.stem)
 
 
 def notebook(*cells):
@@ -94,21 +96,26 @@ def test_the_finder_reads_code_cells():
     ("sources.check(id, holds=True, because='x')", "typed out"),
     ("sources.check(f'a{k}', holds=True, because='x')", "typed out"),
     ("sources.check(id='a', holds=True, because='x')", "typed out"),
-    ("from dputils.sources import check\ncheck('a', holds=True, because='x')", "call the checks as sources.check"),
-    ("from dputils import sources as s\ns.check('a', holds=True, because='x')", "call the checks as sources.check"),
-    ("import dputils.sources as s", "call the checks as sources.check"),
+    ("from dputils.book.sources import check\ncheck('a', holds=True, because='x')", "call the checks as sources.check"),
+    ("from dputils.book import sources as s\ns.check('a', holds=True, because='x')", "call the checks as sources.check"),
+    ("import dputils.book.sources as s", "call the checks as sources.check"),
 ])
 def test_the_finder_refuses_what_it_cannot_follow(source, message):
     with pytest.raises(ValueError, match=message):
         checked_ids(notebook(source))
 
 
-def test_faults_are_told_apart():
-    own = [id for id, chapter in CHAPTERS.items() if chapter == "20"]
-    full = f"sources.check({own!r}, printed=[], computed=[], tolerance=0)"
-    assert faults(notebook(full), "20") == []
-    assert faults(notebook(), "20") == [f"{id} is never checked" for id in own]
-    assert faults(notebook(full, full), "20") == [f"{id} is checked 2 times" for id in own]
-    assert faults(notebook(full, "sources.check('000-none')"), "20") == ["000-none is no claim"]
-    assert faults(notebook(full, "sources.check('000-T2.2')"), "20") == ["000-T2.2 belongs to chapter 01"]
-    assert faults(notebook("x = 1"), "00") == []
+@pytest.mark.parametrize("chapter", ["20", "decision-trees"])
+def test_faults_are_told_apart(chapter):
+    claims = {id: claim._replace(chapter=chapter) if claim.chapter == "20" else claim for id, claim in CLAIMS.items()}
+    own = [id for id, claim in claims.items() if claim.chapter == chapter]
+    full, stem = f"sources.check({own!r}, printed=[], computed=[], tolerance=0)", "20-decision-trees"
+
+    def found(*cells):
+        return faults(notebook(*cells), stem, claims)
+    assert own and found(full) == []
+    assert found() == [f"{id} is never checked" for id in own]
+    assert found(full, full) == [f"{id} is checked 2 times" for id in own]
+    assert found(full, "sources.check('000-none')") == ["000-none is no claim"]
+    assert found(full, "sources.check('000-T2.2')") == ["000-T2.2 belongs to chapter 01"]
+    assert faults(notebook("x = 1"), "00-how-this-book-works") == []

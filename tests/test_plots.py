@@ -10,10 +10,11 @@ import ipywidgets
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from scipy import stats
 
-from dputils.book import plots
 from dputils.accounting import Ledger
 from dputils.accounting.costs import ZCDP
+from dputils.book import plots
 
 ALT = "A straight line that rises from zero to the chosen slope."
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -136,6 +137,139 @@ def test_a_slider_that_makes_no_sense_is_refused(spec, problem, shown):
     assert str(caught.value) == problem + repr(spec) and shown == []
 
 
+# ---------------------------------------------------------------------------------------------------------------- frames
+
+SLIDERS = {"slope": ("slope a", 0.0, 2.0, 0.1, 1.0), "times": ("how often", 1, 5, 1, 2)}
+
+
+def test_an_explorer_takes_frames_and_shows_the_same(shown):
+    plots.explore(line, ALT, **SLIDERS)
+    plots.explore(line, ALT, frames={"slope": [0.3, 1.0, 2.0], "times": range(1, 6)}, **SLIDERS)
+    assert shown[0]["image/png"] == shown[1]["image/png"] and set(shown[1]) == set(shown[0])
+
+
+def test_frames_stand_for_all_pictures_in_order():
+    found = plots.frame_values({"slope": [0.3, 1.0]}, SLIDERS)
+    assert found == [{"slope": 0.3, "times": 2}, {"slope": 1.0, "times": 2}]
+    found = plots.frame_values({"times": [2, 3], "slope": [0.3, 1.0]}, SLIDERS)
+    assert [tuple(one.values()) for one in found] == [(0.3, 2), (0.3, 3), (1.0, 2), (1.0, 3)]
+    wide = {**SLIDERS, "n": ("persons", 1, 100, 1, 1)}
+    assert len(plots.frame_values({"n": range(1, 49)}, wide)) == plots.FRAMES == 48
+
+
+@pytest.mark.parametrize("frames, problem", [
+    ({}, "frames must be a dict, slider -> values, got {}"),
+    ([1.0], "frames must be a dict, slider -> values, got [1.0]"),
+    ({"slop": [1.0]}, "frames must name sliders, slope, times, got 'slop'"),
+    ({"slope": [0.5, 2.0]}, "frames of slope must hold its start, 1.0, got [0.5, 2.0]"),
+    ({"slope": [1.0, 2.5]}, "frames of slope must be places of its slider, ('slope a', 0.0, 2.0, 0.1, 1.0), got 2.5"),
+    ({"slope": [1.0, 0.55]}, "frames of slope must be places of its slider, ('slope a', 0.0, 2.0, 0.1, 1.0), got 0.55"),
+    ({"times": [2, 2]}, "frames of times must not repeat a value, got [2, 2]"),
+    ({"times": []}, "frames of times must hold its start, 2, got []"),
+    ({"slope": [k / 10 for k in range(10, 20)], "times": [1, 2, 3, 4, 5]},
+     "frames must be at most 48 pictures in all, got 50"),
+])
+def test_frames_that_make_no_sense_are_refused(frames, problem, shown):
+    with pytest.raises(ValueError) as caught:
+        plots.explore(line, ALT, frames=frames, **SLIDERS)
+    assert str(caught.value) == problem and shown == []
+
+
+# ------------------------------------------------------------------------------------------------------ points and labels
+
+
+def drawn_bars(ax):
+    """Middle, lower and upper end of each error bar."""
+    points, _, (bars,) = ax.containers[0].lines
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    return np.asarray(points.get_ydata(), dtype=float), ends[:, 0], ends[:, 1]
+
+
+def test_errorbars_of_samples_are_99_percent_intervals():
+    fig, ax = plots.figure()
+    samples = np.random.default_rng(3).normal([[5], [9]], [[1], [2]], (2, 400))
+    low, high = plots.errorbars(ax, [10, 20], samples)
+    half = stats.norm.ppf(0.995) * samples.std(axis=1, ddof=1) / 20
+    np.testing.assert_allclose([low, high], [samples.mean(axis=1) - half, samples.mean(axis=1) + half])
+    np.testing.assert_allclose(drawn_bars(ax), [samples.mean(axis=1), low, high])
+
+
+def test_errorbars_cover_what_they_state():
+    # 4,000 intervals for a mean of 0, each missed with probability about 1 %: the count of misses has mean 40 (a little
+    # more, as the deviation is estimated from 200) and deviation 6.3; beyond 40 +- 45 with probability below 1e-9.
+    _, ax = plots.figure()
+    samples = np.random.default_rng(1).normal(size=(4000, 200))
+    low, high = plots.errorbars(ax, np.arange(4000), samples)
+    assert 40 - 35 < ((low > 0) | (high < 0)).sum() < 40 + 45
+
+
+def test_errorbars_of_shares_stay_above_zero_on_a_logarithmic_axis():
+    share = np.array([0.5, 0.001])
+    deviation = np.sqrt(share * (1 - share))
+    for scale, lowest in (("linear", 0.001 - 2.5758293 * deviation[1] / 10), ("log", 0.0001)):
+        _, ax = plots.figure()
+        ax.set_yscale(scale)
+        low, high = plots.errorbars(ax, [1, 2], mean=share, sd=deviation, n=100)
+        np.testing.assert_allclose(low[1], lowest, rtol=1e-7)
+        np.testing.assert_allclose(high, share + 2.5758293 * deviation / 10, rtol=1e-7)
+
+
+def test_errorbars_of_squared_errors_are_drawn_as_roots():
+    _, ax = plots.figure()
+    low, high = plots.errorbars(ax, [1, 2], mean=[9, 0.01], sd=[5, 5], n=100, transform=np.sqrt)
+    half = 2.5758293 * 0.5
+    np.testing.assert_allclose(low, [np.sqrt(9 - half), 0])
+    np.testing.assert_allclose(high, [np.sqrt(9 + half), np.sqrt(0.01 + half)])
+    np.testing.assert_allclose(drawn_bars(ax)[0], [3, 0.1])
+
+
+def test_one_point_has_one_bar_with_the_options_given():
+    _, ax = plots.figure()
+    low, high = plots.errorbars(ax, 3, [1.0, 2.0, 3.0], colour=plots.RED, label="measured", fmt="s")
+    assert low.shape == high.shape == (1,) and ax.get_legend_handles_labels()[1] == ["measured"]
+    assert ax.containers[0].lines[0].get_color() == plots.RED and ax.containers[0].lines[0].get_marker() == "s"
+
+
+@pytest.mark.parametrize("given", [
+    {}, {"samples": [1.0, 2.0], "mean": 1.0, "sd": 1.0, "n": 2}, {"mean": 1.0}, {"mean": 1.0, "sd": 1.0},
+    {"mean": 1.0, "n": 3}, {"samples": [1.0], "n": 1}, {"samples": [1.0], "sd": 1}])
+def test_errorbars_need_samples_or_their_summary(given):
+    _, ax = plots.figure()
+    with pytest.raises(ValueError, match="samples or else mean, sd and n must be given"):
+        plots.errorbars(ax, 1, **given)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_label_stands_on_its_line_in_its_colour(scale):
+    _, ax = plots.figure()
+    ax.set(xscale=scale, yscale=scale)
+    (drawn,) = ax.plot([100, 1], [10_000, 1], color=plots.GREEN)
+    plots.label(ax, drawn, "grows", 10, side="above left")
+    (text,) = ax.texts
+    assert text.xy == (10, pytest.approx(100 if scale == "log" else 1 + 9 * 9999 / 99))
+    assert (text.get_text(), text.get_color()) == ("grows", plots.GREEN)
+    assert (text.get_ha(), text.get_va()) == ("right", "bottom")
+
+
+def test_a_label_at_a_point_takes_any_colour():
+    _, ax = plots.figure()
+    plots.label(ax, (1, 2), "here")
+    plots.label(ax, (1, 2), "there", side="below", colour=plots.RED, fontsize=8)
+    assert [text.get_color() for text in ax.texts] == [plots.GREY, plots.RED]
+    assert ax.texts[1].get_fontsize() == 8 and ax.texts[1].get_va() == "top"
+
+
+@pytest.mark.parametrize("x, side, problem", [
+    (None, "above", "x must be on the line, from 1 to 100, got None"),
+    (101, "above", "x must be on the line, from 1 to 100, got 101"), (10, "over", "side must be one of 'above'")])
+def test_a_label_beside_its_line_is_refused(x, side, problem):
+    _, ax = plots.figure()
+    (drawn,) = ax.plot([1, 100], [1, 2])
+    with pytest.raises(ValueError, match=problem):
+        plots.label(ax, drawn, "text", x, side=side)
+    assert not ax.texts
+
+
 # ------------------------------------------------------------------------------------------------------------ ledger_bar
 
 
@@ -147,7 +281,8 @@ def test_ledger_bar_has_one_segment_per_release_and_the_rest_in_grey():
     ledger = Ledger(2.0, neighbours="replace-one")
     ledger.spend("count", 0.5)
     parts = ledger.partition("sex", str, ["f", "m"])
-    parts.spend("f", "sum", 0.25), parts.spend("m", "sum", 0.25)
+    parts.spend("f", "sum", 0.25)
+    parts.spend("m", "sum", 0.25)
     ledger.free("mean")
     plots.style()
     fig = plots.ledger_bar(ledger)

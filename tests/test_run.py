@@ -1,12 +1,14 @@
 """Reruns of one chapter: refusals before any kernel, failures that leave nothing behind, papermill's own way in."""
 import logging
+import os
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dputils.book import chapter, run
+from dputils.book import chapter, run, sweep
 
 PARAMETERS = """epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
 seed: int = 1  # seed of all random streams, range [0, 4294967295]
@@ -27,7 +29,7 @@ def toy(folder, close=CLOSE, parameters=PARAMETERS):
     """Write a small chapter and return its path."""
     path = folder / "97-toy.ipynb"
     cells = [new_code_cell(parameters, id="p", metadata={"tags": ["parameters"]}),
-             new_code_cell("from dputils import chapter\nchapter.open('97-toy', globals())", id="o"),
+             new_code_cell("from dputils.book import chapter\nchapter.open('97-toy', globals())", id="o"),
              new_code_cell(BODY, id="b"),
              new_code_cell(close, id="r", metadata={"tags": ["results"]})]
     nbformat.write(new_notebook(cells=cells), path)
@@ -49,7 +51,7 @@ def no_kernel(monkeypatch):
 def book(tmp_path, monkeypatch):
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    for name in ("03-laplace-mechanism", "12-mwem", "03-laplace-mechanism.out"):
+    for name in ("00-how", "03-laplace-mechanism", "12-mwem", "03-laplace-mechanism.out"):
         (folder / f"{name}.ipynb").touch()
     monkeypatch.setattr(chapter, "BOOK", folder)
     return folder
@@ -62,8 +64,10 @@ def test_find_takes_numbers_and_names(book, name):
 
 @pytest.mark.parametrize("name, message", [
     ("03-laplace-mechanisn", "unknown chapter '03-laplace-mechanisn': did you mean '03-laplace-mechanism'?"),
-    ("77", "unknown chapter '77': there are 03-laplace-mechanism, 12-mwem"),
-    ("x.ipynb", "there is no notebook 'x.ipynb'")])
+    ("77", "unknown chapter '77': there are 00-how, 03-laplace-mechanism, 12-mwem"),
+    ("x.ipynb", "there is no notebook 'x.ipynb'"),
+    *((name, f"unknown chapter {name!r}: there are 00-how, 03-laplace-mechanism, 12-mwem")
+      for name in ("", " ", "-3", "+3", "3.0", "0x3", "003"))])
 def test_find_refuses(book, name, message):
     with pytest.raises(ValueError) as refusal:
         run.find(name)
@@ -112,6 +116,72 @@ def test_texts_of_the_wrong_type_are_refused(path, no_kernel, capsys, text, mess
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("pair, message", [
+    (f"seed={'9' * 5000}", "seed must be an integer, got '99999999999999999999999999999... (5,002 characters)"),
+    (f"seed={'9' * 4000}", "seed must be in [0, 4294967295], got a whole number of about 4,000 digits"),
+    (f"epsilon=1{'0' * 400}", "epsilon must be in (0, 20], got inf"),
+    ("x" * 5000, f"-p {'x' * 30}... (5,000 characters) must be written name=value")])
+def test_long_values_are_not_echoed_whole(path, no_kernel, capsys, pair, message):
+    assert run.main([str(path), "-p", pair]) == 2
+    refusal = capsys.readouterr().err
+    assert message in refusal and len(refusal) < 400
+
+
+def test_an_epsilon_beyond_all_floats_is_refused(path, no_kernel):
+    with pytest.raises(ValueError, match=r"^epsilon must be in \(0, 20\], got a whole number of about 400 digits$"):
+        run.execute(path, {"epsilon": 10**400})
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "3", "", "no JSON"])
+def test_a_file_that_is_no_notebook_is_refused(tmp_path, no_kernel, capsys, content):
+    path = tmp_path / "list.ipynb"
+    path.write_text(content)
+    for command, arguments in ((run, []), (sweep, ["-o", str(tmp_path / "out")])):
+        assert command.main([str(path), *arguments]) == 2
+        assert capsys.readouterr().err.splitlines()[1:] == ["  list.ipynb is not a notebook"]
+    assert [p.name for p in tmp_path.iterdir()] == ["list.ipynb"]
+
+
+@pytest.mark.parametrize("link", [None, "symbolic", "hard"])
+def test_a_notebook_of_the_book_is_no_output(path, book, no_kernel, capsys, link):
+    own = book / "12-mwem.ipynb"
+    out = own if link is None else path.parent / "link.ipynb"
+    if link is not None:
+        out.symlink_to(own) if link == "symbolic" else out.hardlink_to(own)
+    assert run.main([str(path), "-o", str(out)]) == 2
+    assert "  -o would overwrite a notebook of the book, 12-mwem.ipynb\n" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="^out would overwrite a notebook of the book, 12-mwem.ipynb$"):
+        run.execute(path, {}, out)
+    assert own.read_bytes() == b""
+
+
+def test_an_executed_copy_in_the_book_may_be_replaced(path, book):
+    assert run.output_problems(path, book / "03-laplace-mechanism.out.ipynb") == []
+    assert run.output_problems(path, book / "04-new.ipynb") == []
+    assert run.output_problems(book / "12-mwem.ipynb", book / "12-mwem.ipynb") == ["would overwrite the chapter itself"]
+    assert not [p for p in book.iterdir() if p.suffix != ".ipynb"]
+
+
+def test_a_folder_that_takes_no_file_is_refused(path, no_kernel, capsys, tmp_path):
+    if not Path("/proc/self").is_dir():
+        pytest.skip("this system has no /proc, a folder in which nobody can make a file")
+    for out in ("/proc", "/proc/x.ipynb"):
+        assert run.main([str(path), "-o", out]) == 2
+        assert "  -o names a folder that cannot be written to: /proc (" in capsys.readouterr().err
+    for out in ("/proc", "/proc/x"):
+        assert sweep.main([str(path), "-o", out]) == 2
+        refusal = capsys.readouterr().err
+        assert f"  -o names a folder that cannot be {'made' if out[5:] else 'written to'}: {out} (" in refusal
+
+
+def test_a_disk_that_fills_up_during_the_run_is_told_in_one_line(path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(run, "execute", full)
+    assert run.main([str(path), "-o", str(path.parent / "out.ipynb")]) == 1
+    assert capsys.readouterr().err == "dputils.run: [Errno 28] No space left on device\n"
+
+
 @pytest.mark.parametrize("out, message", [
     ("no/such/out.ipynb", "-o names a folder that does not exist: no/such"),
     ("out.txt", "-o must name an .ipynb file or a folder that exists, got out.txt"),
@@ -155,6 +225,20 @@ def test_a_run_from_another_folder(path, tmp_path, capsys, monkeypatch):
     assert kept == record and nbformat.read(written, as_version=4) == notebook  # a second run gives the same notebook
 
 
+def test_the_kernel_has_the_environment_of_a_rerun_and_this_process_keeps_its_own(tmp_path, monkeypatch, capfd):
+    for name in run.ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    names = sorted(run.ENVIRONMENT)
+    close = f"import os\nchapter.results(None, seen=[os.environ.get(name, '') for name in {names}], hash=hash('a'))"
+    path = toy(tmp_path, close)
+    first, second = run.execute(path, {})["results"], run.execute(path, {})["results"]
+    assert dict(zip(names, first["seen"])) == run.ENVIRONMENT
+    assert first["hash"] == second["hash"]  # the seed of the hashes is set before the kernel starts
+    assert {name: os.environ[name] for name in names if name in os.environ} == {"PYTHONHASHSEED": "7"}
+    assert capfd.readouterr().err == ""  # no word of the kernel's on the terminal
+
+
 def test_a_failure_is_one_sentence_and_leaves_nothing(path, capsys):
     out = path.parent / "out.ipynb"
     out.write_text("an older result")
@@ -181,7 +265,8 @@ def test_plain_papermill_ends_with_the_same_sentence(path, tmp_path):
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     with pytest.raises(papermill.PapermillExecutionError) as failure:
         papermill.execute_notebook(path, tmp_path / "out.ipynb", {"epsilon": -1, "seed": 2.5}, kernel_name="python3",
-                                   language="python", progress_bar=False, execution_timeout=60)
+                                   language="python", progress_bar=False, execution_timeout=60,
+                                   extra_arguments=run.KERNEL)
     sentence = "; ".join(run.check(path, {"epsilon": -1, "seed": 2.5}))
     assert sentence == "epsilon must be in (0, 20], got -1.0; seed must be an integer, got 2.5"
     assert str(failure.value).strip().splitlines()[-1] == "ValueError: " + sentence

@@ -39,10 +39,24 @@ def test_ids_are_unique_plain_and_start_with_their_source():
     ("verdict", {*sources.VERDICTS, ""}),
     ("artefact", {"yes", "no", "undecidable"}),
     ("kind", {"definition", "theorem", "number", "algorithm", "empirical", "figure"}),
-    ("chapter", {f"{number:02d}" for number in range(1, 22)}),
 ])
 def test_columns_keep_to_their_words(column, allowed):
     assert {getattr(record, column) for record in RECORDS} <= allowed
+
+
+def test_every_claim_names_a_chapter_by_number_or_short_name():
+    for record in RECORDS:
+        assert re.fullmatch(r"\d\d|[a-z][a-z0-9]*(-[a-z0-9]+)*", record.chapter), record.id
+
+
+@pytest.mark.parametrize("chapter, stem, expected", [
+    ("03", "03-laplace-mechanism", True), ("laplace-mechanism", "03-laplace-mechanism", True),
+    ("laplace-mechanism", "04-laplace-mechanism", True), ("03", "04-laplace-mechanism", False),
+    ("laplace", "03-laplace-mechanism", False), ("mechanism", "03-laplace-mechanism", False),
+    ("", "03-laplace-mechanism", False)])
+def test_a_claim_belongs_to_a_notebook_by_number_or_short_name(chapter, stem, expected):
+    record = sources.claim(HOLDS)._replace(chapter=chapter)
+    assert sources.belongs(record, stem) is expected
 
 
 def test_every_verdict_has_what_it_needs():
@@ -141,9 +155,13 @@ def test_a_contradicted_record_raises_and_prints_nothing(id, arguments, message,
     assert capsys.readouterr().out == ""
 
 
-def test_calling_a_decided_claim_not_checkable_raises():
-    with pytest.raises(sources.ContradictedClaim, match="000-T2.2 .*'holds', but was called not checkable"):
-        sources.not_checkable(HOLDS, "too hard")
+@pytest.mark.parametrize("id, verdict", [(HOLDS, "holds"), (WRONG, "wrong"), (IMPRECISE, "imprecise")])
+def test_calling_a_decided_claim_not_checkable_raises(id, verdict, capsys):
+    with pytest.raises(sources.ContradictedClaim, match=f"{id} .*'{verdict}', but was called not checkable"):
+        sources.not_checkable(id, "too hard")
+    with pytest.raises(sources.ContradictedClaim, match=f"{id} .*'{verdict}', but was called not checkable"):
+        sources.not_checkable([UNCHECKED, id], "too hard")
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [UNCHECKED]
 
 
 @pytest.mark.parametrize("call", [
@@ -197,6 +215,18 @@ def test_a_tolerance_met_exactly_is_met():
     sources.check(HOLDS, printed=8.4, computed=8.4 + 0.05, tolerance=0.05)
     with pytest.raises(sources.ContradictedClaim):
         sources.check(HOLDS, printed=8.4, computed=8.4 + 0.0501, tolerance=0.05)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+@pytest.mark.parametrize("printed", [8.4, -8.4, 1e12, 1e-12])
+def test_a_tolerance_is_a_few_units_in_the_last_place_wide_at_most(printed, tolerance):
+    tolerance, unit = tolerance * abs(printed), np.spacing(abs(printed))
+    for away in (-1, 1):
+        near = printed + away * (tolerance + 4 * unit)
+        sources.check(HOLDS, printed=printed, computed=near, tolerance=tolerance)
+        far = printed + away * (tolerance + 20 * unit)
+        with pytest.raises(sources.ContradictedClaim):
+            sources.check(HOLDS, printed=printed, computed=far, tolerance=tolerance)
 
 
 def test_equal_infinities_agree():

@@ -8,6 +8,7 @@ import pytest
 from test_run import toy
 
 from dputils.book import chapter, run, sweep
+from dputils.book.parameters import read_parameters
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def parameters(path):
-    return chapter.read_parameters(path)
+    return read_parameters(path)
 
 
 def test_a_grid_of_values_and_half_open_ranges(parameters):
@@ -38,6 +39,8 @@ def test_a_grid_of_values_and_half_open_ranges(parameters):
     ({"seed": "0:100001"}, ["seed=0:100001 is not a range a:b of at most 100000 whole numbers, a < b"]),
     ({"seed": "0:x"}, ["seed=0:x is not a range a:b of at most 100000 whole numbers, a < b"]),
     ({"seed": "0:50001", "detail": "true,false"}, ["the grid has more than 100000 runs"]),
+    ({"seed": f"0:{'9' * 100}x"}, [f"seed=0:{'9' * 28}... (103 characters) is not a range a:b of at most 100000 whole "
+                                   "numbers, a < b"]),
     ({"sede": "0:3"}, ["unknown parameter 'sede': did you mean 'seed'?"]),
 ])
 def test_a_grid_is_refused(parameters, texts, sentences):
@@ -95,7 +98,7 @@ def test_a_sweep_with_a_failing_run_twice(path, tmp_path, capsys):
 
 def test_the_sidecar_follows_code_and_data_but_not_results(path, tmp_path, monkeypatch):
     table = pd.DataFrame({"status": ["ok"]})
-    for folder in ("dputils", "data/results"):
+    for folder in ("dputils/accounting", "data/results", "data/inner"):
         (tmp_path / folder).mkdir(parents=True)
     monkeypatch.setattr(sweep, "ROOT", tmp_path)
 
@@ -104,14 +107,15 @@ def test_the_sidecar_follows_code_and_data_but_not_results(path, tmp_path, monke
     seen = [hashes()]
     (tmp_path / "data/results/old.csv").write_text("1")
     assert hashes() == seen[0]
-    for file in ("dputils/a.py", "data/b.csv"):
+    for file in ("dputils/a.py", "dputils/accounting/a.py", "data/b.csv", "data/inner/b.csv"):
         for content in ("1", "2"):
             (tmp_path / file).write_text(content)
             seen.append(hashes())
     toy(tmp_path)  # another last cell
     seen.append(hashes())
     assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
-    assert seen[1]["dputils"] != seen[2]["dputils"] and seen[3]["data"] != seen[4]["data"]
+    code, tables = [one["dputils"] for one in seen], [one["data"] for one in seen]
+    assert len(set(code)) == 5 and code[4] == code[9] and len(set(tables)) == 5 and tables[0] == tables[4]
 
 
 def test_a_killed_worker_leaves_rows(path, monkeypatch):

@@ -258,8 +258,9 @@ def _table(frame, digits, caption=None):
     """Return a table in the two forms that a notebook stores, HTML and plain text."""
     texts = frame.astype(object).map(lambda value: fmt(value, digits))
     left = [i for i in range(frame.shape[1]) if not _has_numbers(frame.iloc[:, i])]
-    plain = texts.to_string(index=False) if len(texts) else "  ".join(texts.columns)
-    return {"text/html": _styled(texts, left, caption).to_html(), "text/plain": "\n".join([caption] * bool(caption) + [plain])}
+    plain = texts.to_string(index=False) if len(texts) else " ".join(texts.columns)
+    lines = [caption] * bool(caption) + [line.rstrip() for line in plain.splitlines()]
+    return {"text/html": _styled(texts, left, caption).to_html(), "text/plain": "\n".join(lines)}
 
 
 def _has_numbers(column):
@@ -282,8 +283,9 @@ def _styled(texts, left, caption):
 
 def _box(title, lines):
     """Return pairs (label, text) under a title in the two forms that a notebook stores."""
-    styler = _styled(_frame({"label": [label for label, _ in lines], "text": [text for _, text in lines]}), [0, 1], title)
-    width = max(len(label) for label, _ in lines) + 2
+    labels, texts = zip(*lines)
+    styler = _styled(_frame({"label": labels, "text": texts}), [0, 1], title)
+    width = max(map(len, labels)) + 2
     wrap = textwrap.TextWrapper(PAGE, subsequent_indent=" " * width)
     plain = [title, *(wrap.fill(label.ljust(width) + text) for label, text in lines)]
     return {"text/html": styler.hide(axis="columns").to_html(), "text/plain": "\n".join(plain)}

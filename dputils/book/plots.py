@@ -5,8 +5,13 @@ explorer holds a live picture where a kernel runs and the same still picture eve
 nbval, papermill).
 """
 import io
+import math
 import textwrap
-from itertools import cycle
+from itertools import cycle, product
+
+import numpy as np
+
+from dputils import checks
 
 # Okabe and Ito's colours, told apart by readers with any of the usual colour deficiencies.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
@@ -14,6 +19,14 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY)
 DPI = 90
 WIDTH = 6.6  # inches
+FRAMES = 48  # pictures of an explorer that the site can hold
+NORMAL_99 = 2.5758293035489004  # 99 % of a normal law lie within so many standard deviations
+SIDES = {  # of a label: its offset in points, and where it is anchored
+    "above": ((0, 5), "center", "bottom"), "below": ((0, -5), "center", "top"),
+    "left": ((-6, 0), "right", "center"), "right": ((6, 0), "left", "center"),
+    "above left": ((-3, 4), "right", "bottom"), "above right": ((3, 4), "left", "bottom"),
+    "below left": ((-3, -4), "right", "top"), "below right": ((3, -4), "left", "top"),
+}
 
 
 def style():
@@ -61,7 +74,82 @@ def show(fig, alt):
     display(_bundle(png(fig), alt), raw=True)
 
 
-def explore(draw, alt, **sliders):
+def errorbars(ax, x, samples=None, *, mean=None, sd=None, n=None, transform=None, colour=ORANGE, **options):
+    """Draw means as points with their 99 % intervals, mean +- 2.576 sd/sqrt(n): each holds by itself.
+
+    Give either the samples or their mean, standard deviation and number (for a share p of n: `mean=p`,
+    `sd=np.sqrt(p * (1 - p))`). On a logarithmic axis, set before the call, no interval reaches below a tenth of its
+    mean, so that all of them can be drawn.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+    x : array of shape (k,), or number
+    samples : array of shape (k, n), optional
+        A row of independent measurements for each x.
+    mean, sd : arrays of shape (k,), optional
+    n : int or array of shape (k,), optional
+    transform : function, optional
+        Applied to mean and ends, for example `np.sqrt` where squared errors were measured.
+    colour : str
+    **options
+        Handed on to `ax.errorbar`.
+
+    Returns
+    -------
+    (low, high) : arrays of shape (k,)
+        The ends that are drawn.
+
+    Raises
+    ------
+    ValueError
+        If there are neither samples nor mean, sd and n, or both.
+    """
+    if (samples is None) == (mean is None) or (mean is None) != (sd is None) or (mean is None) != (n is None):
+        raise ValueError("samples or else mean, sd and n must be given")
+    if samples is not None:
+        samples = np.atleast_2d(np.asarray(samples, dtype=float))
+        mean, n = samples.mean(axis=1), samples.shape[1]
+        sd = samples.std(axis=1, ddof=1)
+    x, mean = np.atleast_1d(x), np.atleast_1d(np.asarray(mean, dtype=float))
+    low, high = _interval(mean, NORMAL_99 * np.asarray(sd) / np.sqrt(n), ax.get_yscale() == "log", transform)
+    centre = mean if transform is None else transform(mean)
+    ax.errorbar(x, centre, [centre - low, high - centre], **{"fmt": "o", "color": colour, "capsize": 3, **options})
+    return low, high
+
+
+def label(ax, at, text, x=None, *, side="above", colour=None, **options):
+    """Write a text beside a line or a point, instead of a legend.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Its scales (linear, logarithmic) are set before.
+    at : matplotlib line, or (x, y)
+        A line gives its colour to the label.
+    text : str
+    x : number, optional
+        Where on the line; required for a line.
+    side : str
+        Where the text stands from there (`SIDES`): "above", "below", "left", "right", "above left", ...
+    colour : str, optional
+    **options
+        Handed on to `ax.annotate`.
+
+    Raises
+    ------
+    ValueError
+        If x is missing or lies outside the line, or there is no such side.
+    """
+    checks.one_of("side", side, tuple(SIDES))
+    is_line = hasattr(at, "get_xdata")
+    place = _on_line(ax, at, x) if is_line else at
+    colour = colour or (at.get_color() if is_line else GREY)
+    offset, horizontal, vertical = SIDES[side]
+    ax.annotate(text, place, offset, textcoords="offset points", ha=horizontal, va=vertical, color=colour, **options)
+
+
+def explore(draw, alt, *, frames=None, **sliders):
     """Show `draw(**values) -> Figure` under sliders, and as a still picture at their starting values where no
     kernel runs.
 
@@ -73,6 +161,9 @@ def explore(draw, alt, **sliders):
         gives the same picture.
     alt : str
         What to see in the still picture.
+    frames : dict, optional
+        Slider name -> the values that a page without a kernel offers, its start among them; a slider that is not
+        named stays at its start. At most 48 pictures in all.
     **sliders
         `name=(label, low, high, step, start)`; whole numbers give an integer slider.
 
@@ -80,11 +171,20 @@ def explore(draw, alt, **sliders):
     -------
     None
         Displays one output that holds the live view, the picture and its description together.
+
+    Raises
+    ------
+    ValueError
+        If `alt` says too little, a slider makes no sense, or the frames are not places of the sliders.
     """
     import ipywidgets as widgets
     from IPython.display import display
     _checked(alt)
-    controls = {name: _slider(widgets, name, spec) for name, spec in sliders.items()}
+    for name, spec in sliders.items():
+        _check_slider(name, spec)
+    if frames is not None:
+        frame_values(frames, sliders)
+    controls = {name: _slider(widgets, spec) for name, spec in sliders.items()}
     picture = png(draw(**{name: control.value for name, control in controls.items()}))
     size = {"width": f"{WIDTH * DPI:.0f}px", "max_width": "100%", "object_fit": "contain"}
     image = widgets.Image(value=picture, format="png", layout=size)
@@ -97,6 +197,33 @@ def explore(draw, alt, **sliders):
     box = widgets.VBox([*controls.values(), image])
     view = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
     display({"application/vnd.jupyter.widget-view+json": view, **_bundle(picture, alt)}, raw=True)
+
+
+def frame_values(frames, sliders):
+    """Return what an explorer's frames stand for: the arguments of each picture, a dict each, the last slider fastest.
+
+    Parameters
+    ----------
+    frames, sliders : dict
+        As `explore` takes them.
+
+    Raises
+    ------
+    ValueError
+        If a name is no slider, a value is given twice or is no place of its slider, a start is left out, or there are
+        more than 48 pictures.
+    """
+    if not isinstance(frames, dict) or not frames:
+        raise ValueError(f"frames must be a dict, slider -> values, got {frames!r}")
+    if unknown := [name for name in frames if name not in sliders]:
+        raise ValueError(f"frames must name sliders, {', '.join(sliders)}, got {unknown[0]!r}")
+    for name, values in frames.items():
+        _check_frames(name, list(values), sliders[name])
+    places = {name: frames.get(name, [spec[4]]) for name, spec in sliders.items()}
+    count = math.prod(len(values) for values in places.values())
+    if count > FRAMES:
+        raise ValueError(f"frames must be at most {FRAMES} pictures in all, got {count}")
+    return [dict(zip(places, values)) for values in product(*places.values())]
 
 
 def ledger_bar(ledger):
@@ -142,12 +269,48 @@ def _checked(alt):
     return alt
 
 
-def _slider(widgets, name, spec):
+def _interval(mean, half, positive, transform):
+    """Return the ends mean -+ half, the lower one kept from zero where only positive numbers can be drawn."""
+    low, high = mean - half, mean + half
+    if transform is not None:
+        low, high = transform(np.maximum(low, 0)), transform(high)
+        mean = transform(mean)
+    return np.maximum(low, 0.1 * mean) if positive else low, high
+
+
+def _on_line(ax, line, x):
+    """Return the point of a line at x, as drawn: straight between its points on the scales of the axes."""
+    xs, ys = (np.asarray(values, dtype=float) for values in line.get_data())
+    if x is None or not xs.min() <= x <= xs.max():
+        raise ValueError(f"x must be on the line, from {xs.min():g} to {xs.max():g}, got {x!r}")
+    across, up = ax.xaxis.get_transform(), ax.yaxis.get_transform()
+    order = np.argsort(xs, kind="stable")
+    height = np.interp(across.transform(x), across.transform(xs[order]), up.transform(ys[order]))
+    return x, float(up.inverted().transform(height))
+
+
+def _check_slider(name, spec):
     if len(spec) != 5:
         raise ValueError(f"{name} must be (label, low, high, step, start), got {spec!r}")
-    label, low, high, step, start = spec
+    _, low, high, step, start = spec
     if not (low <= start <= high and low < high and step > 0):
         raise ValueError(f"{name} must have low < high, step above 0 and start between low and high, got {spec!r}")
+
+
+def _check_frames(name, values, spec):
+    _, low, high, step, start = spec
+    for value in values:
+        places = (value - low) / step
+        if not low <= value <= high or abs(places - round(places)) > 1e-6:
+            raise ValueError(f"frames of {name} must be places of its slider, {spec!r}, got {value!r}")
+    if start not in values:
+        raise ValueError(f"frames of {name} must hold its start, {start!r}, got {values!r}")
+    if len(set(values)) < len(values):
+        raise ValueError(f"frames of {name} must not repeat a value, got {values!r}")
+
+
+def _slider(widgets, spec):
+    label, low, high, step, start = spec
     kind = widgets.IntSlider if all(isinstance(v, int) for v in (low, high, step, start)) else widgets.FloatSlider
     return kind(value=start, min=low, max=high, step=step, description=label, continuous_update=False,
                 style={"description_width": "initial"}, layout={"width": "32em"})

@@ -68,6 +68,12 @@ def claim(id):
     return _records()[id]
 
 
+def belongs(claim, stem):
+    """Return whether a claim belongs to the notebook NN-short-name: its `chapter` is NN or short-name."""
+    number, _, name = stem.partition("-")
+    return claim.chapter in (number, name)
+
+
 def check(id, *, printed=None, computed=None, tolerance=None, holds=None, corrected=None, because=""):
     """Hold a claim (or a list of numeric ones, element by element) against what was computed; print a line for each.
 
@@ -101,9 +107,7 @@ def check(id, *, printed=None, computed=None, tolerance=None, holds=None, correc
     if holds is not None:
         if not because or any(given is not None for given in (printed, computed, tolerance)):
             raise ValueError(f"{id}: a statement takes holds and because, and no printed, computed or tolerance")
-        if not all(isinstance(value, (bool, np.bool_)) for value in (holds, False if corrected is None else corrected)):
-            raise ValueError(f"{id}: holds and corrected must be True or False, got {holds!r} and {corrected!r}")
-        agrees, right = bool(holds), bool(corrected)
+        agrees, right = _judged(id, holds, corrected)
         outcome, shown = f"the statement {'holds' if agrees else 'fails'}", ""
     else:
         agrees, right = _compare(id, printed, computed, tolerance, corrected)
@@ -131,6 +135,14 @@ def _check_each(ids, printed, computed, corrected, **common):
         raise ValueError(f"{len(ids)} ids need as many printed, computed and corrected; statements go one by one")
     for id, theirs, ours, right in zip(ids, printed, computed, corrected):
         check(id, printed=theirs, computed=ours, corrected=right, **common)
+
+
+def _judged(id, holds, corrected):
+    """Return whether a statement is true as printed, and whether its corrected form is."""
+    for value in (holds, corrected):
+        if not isinstance(value, (bool, np.bool_, type(None))):
+            raise ValueError(f"{id}: holds and corrected must be True or False, got {holds!r} and {corrected!r}")
+    return bool(holds), bool(corrected)
 
 
 def _compare(id, printed, computed, tolerance, corrected):

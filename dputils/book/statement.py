@@ -118,7 +118,7 @@ def _implied(mechanism, delta):
 
 def _size(sensitivity):
     if sensitivity is None:
-        return "none: the guarantee follows from the mechanism's own probabilities"
+        return "none stated"
     return f"{rounded_up(sensitivity['size'])} ({NORMS[sensitivity['norm']]})"
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from dputils import checks
 from dputils.book import chapter, run
+from dputils.book.parameters import problems, read_notebook, read_parameters, shortened, tagged
 
 MOST = 100_000  # runs in one sweep
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,10 +35,10 @@ def grid(parameters, texts):
     types, values, found = {p.name: p for p in parameters}, {}, []
     for name, text in texts.items():
         if name not in types:
-            found += chapter.problems(parameters, {name: text})
+            found += problems(parameters, {name: text})
             continue
         values[name], wrong = _values(types[name], text)
-        wrong += [sentence for value in values[name] for sentence in chapter.problems(parameters, {name: value})]
+        wrong += [sentence for value in values[name] for sentence in problems(parameters, {name: value})]
         found += wrong[:3]  # a long range that is out of bounds needs no sentence for each value
     if math.prod(map(len, values.values())) > MOST:
         found.append(f"the grid has more than {MOST} runs")
@@ -69,10 +70,10 @@ def rerun(name, values, timeout=run.TIMEOUT, jobs=1, keep=None, progress=False):
     """
     from tqdm import tqdm
     path, jobs = run.find(name), checks.integer("jobs", jobs, 1)
-    defaults = {p.name: p.default for p in chapter.read_parameters(path)}
+    defaults = {p.name: p.default for p in read_parameters(path)}
     points = [dict(zip(values, point)) for point in itertools.product(*values.values())]
     rows = [{**defaults, **point} for point in points]
-    with ProcessPoolExecutor(min(jobs, len(points)), get_context("spawn"), initializer=_prepare) as pool:
+    with ProcessPoolExecutor(min(jobs, len(points)), get_context("spawn")) as pool:
         futures = {pool.submit(_attempt, path, point, keep and Path(keep) / f"{i:05d}.ipynb", timeout): i
                    for i, point in enumerate(points)}
         try:
@@ -91,11 +92,10 @@ def sidecar(path, values, table, command):
     Of the notebook the code cells count (neither prose nor outputs), of `data` all but `data/results`: so a chapter can
     show a table that was made by running it.
     """
-    import nbformat
-    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    cells = [cell.source for cell in read_notebook(path).cells if cell.cell_type == "code"]
     data = [p for p in sorted((ROOT / "data").rglob("*")) if p.is_file() and "results" not in p.relative_to(ROOT).parts]
     code = sorted((ROOT / "dputils").rglob("*.py"))
-    defaults = {p.name: p.default for p in chapter.read_parameters(path)}
+    defaults = {p.name: p.default for p in read_parameters(path)}
     return {"command": command, "chapter": path.stem, "runs": len(table), "failed": int((table.status != "ok").sum()),
             "parameters": {name: values.get(name, default) for name, default in defaults.items()},
             "seeds": values.get("seed", [defaults["seed"]]),
@@ -123,7 +123,8 @@ def main(arguments=None):
         return run.refused("sweep", options.chapter, error)
     folder = Path(options.out)
     keep = folder / f"{path.stem}.runs" if options.keep else None
-    (keep or folder).mkdir(parents=True, exist_ok=True)
+    if found := _made(keep or folder):
+        return run.refused("sweep", options.chapter, ValueError(*found))
     try:
         table = rerun(path, values, options.timeout, options.jobs, keep, progress=sys.stderr.isatty())
     except KeyboardInterrupt:
@@ -138,8 +139,8 @@ def _request(options):
     """Return the chapter's path and the grid of a command line; raise `ValueError` with all problems as arguments."""
     path = run.find(options.chapter)
     texts, found = run.split_pairs(options.parameter)
-    chapter.tagged(path, "results")
-    values, wrong = grid(chapter.read_parameters(path), texts)
+    tagged(path, "results")
+    values, wrong = grid(read_parameters(path), texts)
     found += wrong
     for name in ("timeout", "jobs"):
         if getattr(options, name) < 1:
@@ -149,6 +150,15 @@ def _request(options):
     if found:
         raise ValueError(*found)
     return path, values
+
+
+def _made(folder):
+    """Make a folder that results can be written to; return why that is not possible, as a list of sentences."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return [f"-o names a folder that cannot be made: {folder} ({error.strerror})"]
+    return [f"-o {problem}" for problem in run.folder_problems(folder)]
 
 
 def _values(parameter, text):
@@ -161,7 +171,7 @@ def _values(parameter, text):
             continue
         low, high = (run.from_text(parameter, end) for end in (low, high))
         if isinstance(low, str) or isinstance(high, str) or not 0 < high - low <= MOST:
-            return [], [f"{parameter.name}={item} is not a range a:b of at most {MOST} whole numbers, a < b"]
+            return [], [f"{parameter.name}={shortened(item)} is not a range a:b of at most {MOST} whole numbers, a < b"]
         values.extend(range(low, high))
     twice = [value for value, others in itertools.groupby(sorted(values, key=str)) if len(list(others)) > 1]
     return values, [f"{parameter.name} takes {value!r} twice" for value in twice]
@@ -223,10 +233,6 @@ def _digest(parts):
     for name, content in parts:
         total.update(f"{name}\n{len(content)}\n".encode() + content)
     return total.hexdigest()
-
-
-def _prepare():
-    os.environ.update(run.ENVIRONMENT)
 
 
 def _cores():
