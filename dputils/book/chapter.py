@@ -1,9 +1,11 @@
 """What every chapter opens and closes with: checked parameters, labelled random streams, tables, the results record.
 
-A chapter calls `chapter.open(name, globals())` after its cell tagged `parameters` (`parameters.py` has their form),
-draws from `chapter.stream(seed, label)`, shows tables through `chapter.table`, states a mechanism's guarantee with
-`chapter.statement` and ends with `chapter.results`.
+A chapter calls `chapter.open(name, globals())` after its cell tagged `parameters`
+(`parameters.py` has their form), draws from `chapter.stream(seed, label)`, shows tables through
+`chapter.table`, states a mechanism's guarantee with `chapter.statement` and ends with
+`chapter.results`.
 """
+
 import hashlib
 import html
 import math
@@ -31,8 +33,9 @@ _current = {}  # name and parameters of the chapter that is open in this kernel
 def open(name, namespace):
     """Check the parameters of chapter `name` in `namespace`, the notebook's `globals()`, and note them for the record.
 
-    The declaration is the last executed cell that declares `seed: int`. Where executed cells are not kept (nbval, plain
-    scripts) it is read from the file `name`.ipynb in the current folder or in the book.
+    The declaration is the last executed cell that declares `seed: int`. Where executed cells are
+    not kept (nbval, plain scripts) it is read from the file `name`.ipynb in the current folder or
+    in the book.
 
     Raises
     ------
@@ -44,7 +47,9 @@ def open(name, namespace):
         values = _checked(declared(_source(name, namespace)), namespace)
     except ValueError as error:
         sentence = f"ValueError: {error}"
-        error._render_traceback_ = lambda: [sentence]  # IPython shows the sentence without the frames of this module
+        error._render_traceback_ = lambda: [
+            sentence
+        ]  # IPython shows the sentence without the frames of this module
         raise
     namespace.update(values)
     _current.update(chapter=name, parameters=values)
@@ -56,13 +61,16 @@ def stream(seed, label):
     if not isinstance(label, str) or not label.strip():
         raise ValueError(f"label must be a string that names what is drawn, got {label!r}")
     words = np.frombuffer(hashlib.sha256(label.encode()).digest(), dtype="<u4")
-    return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=tuple(map(int, words))))
+    return np.random.default_rng(
+        np.random.SeedSequence(int(seed), spawn_key=tuple(map(int, words)))
+    )
 
 
 def exactly(x):
     """Return a number as the exact `Fraction` of the decimal that prints it: 0.1 is one tenth.
 
-    A parameter of a chapter is a float; a quarter of it, as an exact share of a budget, is `exactly(epsilon) / 4`.
+    A parameter of a chapter is a float; a quarter of it, as an exact share of a budget, is
+    `exactly(epsilon) / 4`.
     """
     return checks.as_fraction("x", x)
 
@@ -73,7 +81,8 @@ def refused(function, *args, **kwargs):
     Raises
     ------
     AssertionError
-        If the function refused nothing. Any other error than a `ValueError` (`BudgetExceeded` is one) passes through.
+        If the function refused nothing. Any other error than a `ValueError` (`BudgetExceeded` is
+        one) passes through.
     """
     try:
         function(*args, **kwargs)
@@ -86,9 +95,10 @@ def refused(function, *args, **kwargs):
 def fmt(x, digits=4):
     """Return a number as readers write it: `digits` significant digits, never fewer than its whole part, no minus zero.
 
-    Integers are exact; from five digits on they are grouped by commas; a float below 0.0001 or from 1e15 on is written
-    `1.5e-7`. With `digits=None` a float is written in full, as the binary number that it is. A sequence gives its
-    numbers joined by commas, a string itself, None nothing.
+    Integers are exact; from five digits on they are grouped by commas; a float below 0.0001 or
+    from 1e15 on is written `1.5e-7`. With `digits=None` a float is written in full, as the binary
+    number that it is. A sequence gives its numbers joined by commas, a string itself, None
+    nothing.
     """
     if isinstance(x, (np.generic, np.ndarray)):
         x = x.tolist()
@@ -120,14 +130,16 @@ def table(data, digits=4, index=False, caption=None):
         If `data` has none of these forms.
     """
     from IPython.display import display
+
     display(_table(_frame(data, index), digits, caption), raw=True)
 
 
 def statement(mechanism, *, public, delta=None):
     """Display the privacy statement of a mechanism: one box whose lines are read from the mechanism itself.
 
-    Mechanism, arithmetic, unit, neighbours, sensitivity, epsilon, delta (rho, mu), public. The same content is stored
-    beside the box in a form that programs read (`STATEMENT`); numbers are rounded up.
+    Mechanism, arithmetic, unit, neighbours, sensitivity, epsilon, delta (rho, mu), public. The
+    same content is stored beside the box in a form that programs read (`STATEMENT`); numbers are
+    rounded up.
 
     Parameters
     ----------
@@ -135,14 +147,17 @@ def statement(mechanism, *, public, delta=None):
     public : str
         What is public: bounds, the number of records, candidates, the schema.
     delta : float or Fraction, optional
-        For costs that state rho or mu: a delta in (0, 1) at which the epsilon that they imply is stated as well.
+        For costs that state rho or mu: a delta in (0, 1) at which the epsilon that they imply is
+        stated as well.
 
     Raises
     ------
     ValueError
-        If `public` says nothing, the mechanism contradicts its own sensitivity, or no cost needs a `delta`.
+        If `public` says nothing, the mechanism contradicts its own sensitivity, or no cost needs
+        a `delta`.
     """
     from IPython.display import display
+
     content = statements.content(mechanism, public, delta)
     display({**_box("Privacy statement", statements.lines(content)), STATEMENT: content}, raw=True)
 
@@ -155,8 +170,9 @@ def results(ledger, **headline):
     ledger : dputils.accounting.Ledger or None
         What the chapter spent.
     **headline
-        Numbers, strings, truth values, or lists, arrays and dicts of them. Floats are rounded to 6 significant digits.
-        JSON knows no NaN and no infinity: they become null and the strings "inf" and "-inf", which `float` reads.
+        Numbers, strings, truth values, or lists, arrays and dicts of them. Floats are rounded to
+        6 significant digits. JSON knows no NaN and no infinity: they become null and the strings
+        "inf" and "-inf", which `float` reads.
 
     Raises
     ------
@@ -164,14 +180,24 @@ def results(ledger, **headline):
         If the chapter has not been opened, or if a name or a value cannot be stored.
     """
     from IPython.display import display
+
     if not _current:
-        raise ValueError("chapter.open has not run: a results record needs the chapter's name and parameters")
+        raise ValueError(
+            "chapter.open has not run: a results record needs the chapter's name and parameters"
+        )
     for name in headline:
         if name in _current["parameters"] or name in RESERVED:
-            raise ValueError(f"{name} is already a column of every sweep of this chapter: name the result otherwise")
+            raise ValueError(
+                f"{name} is already a column of every sweep of this chapter: name the result otherwise"
+            )
     spent = None if ledger is None else _storable("ledger", ledger.record())
-    record = {"schema": SCHEMA, "chapter": _current["chapter"], "parameters": dict(_current["parameters"]),
-              "ledger": spent, "results": _storable("results", headline)}
+    record = {
+        "schema": SCHEMA,
+        "chapter": _current["chapter"],
+        "parameters": dict(_current["parameters"]),
+        "ledger": spent,
+        "results": _storable("results", headline),
+    }
     rows = [{"quantity": name, "value": value} for name, value in flat(record).items()]
     display({**_table(_frame(rows), 6), RECORD: record}, raw=True)
 
@@ -179,7 +205,9 @@ def results(ledger, **headline):
 def flat(record):
     """Return a record as one row: parameters, `ledger.*` without its entries, results; dots join nested names."""
     ledger = {name: value for name, value in (record["ledger"] or {}).items() if name != "entries"}
-    return dict([*record["parameters"].items(), *_leaves("ledger", ledger), *_leaves("", record["results"])])
+    return dict(
+        [*record["parameters"].items(), *_leaves("ledger", ledger), *_leaves("", record["results"])]
+    )
 
 
 def read_record(notebook):
@@ -188,15 +216,24 @@ def read_record(notebook):
     Raises
     ------
     ValueError
-        If the notebook has not exactly one cell tagged `results` with exactly one record of a known schema.
+        If the notebook has not exactly one cell tagged `results` with exactly one record of a
+        known schema.
     """
     name, cell = tagged(notebook, "results")
-    found = [output.data[RECORD] for output in cell.get("outputs", []) if RECORD in output.get("data", {})]
+    found = [
+        output.data[RECORD]
+        for output in cell.get("outputs", [])
+        if RECORD in output.get("data", {})
+    ]
     if len(found) != 1:
-        state = "no record: has it been executed?" if not found else f"{len(found)} records, not one"
+        state = (
+            "no record: has it been executed?" if not found else f"{len(found)} records, not one"
+        )
         raise ValueError(f"the results cell of {name} holds {state}")
     if found[0].get("schema") != SCHEMA:
-        raise ValueError(f"the record of {name} has schema {found[0].get('schema')!r}, this version reads {SCHEMA}")
+        raise ValueError(
+            f"the record of {name} has schema {found[0].get('schema')!r}, this version reads {SCHEMA}"
+        )
     return found[0]
 
 
@@ -208,19 +245,27 @@ def _source(name, namespace):
     for path in (Path.cwd() / f"{name}.ipynb", BOOK / f"{name}.ipynb"):
         if path.is_file():
             return tagged(path, "parameters")[1].source
-    raise ValueError(f"no parameters of {name!r} were found: run the cell tagged 'parameters' before chapter.open")
+    raise ValueError(
+        f"no parameters of {name!r} were found: run the cell tagged 'parameters' before chapter.open"
+    )
 
 
 def _checked(parameters, namespace):
     """Return the parameters' values in a namespace, converted; refuse all that are missing or wrong at once."""
     values = {p.name: namespace[p.name] for p in parameters if p.name in namespace}
-    missing = [f"{p.name} is not defined: run the parameters cell" for p in parameters if p.name not in values]
+    missing = [
+        f"{p.name} is not defined: run the parameters cell"
+        for p in parameters
+        if p.name not in values
+    ]
     if found := missing + problems(parameters, values):
         raise ValueError("; ".join(found))
     return converted(parameters, values)
 
 
-# ---- numbers and tables ----------------------------------------------------------------------------------------------
+# ---- numbers and tables
+# ----------------------------------------------------------------------------------------------
+
 
 def _whole(n):
     return f"{n:,}" if abs(n) >= 10_000 else str(n)
@@ -243,11 +288,14 @@ def _in_full(x):
 def _frame(data, index=False):
     """Return any of the forms that `table` takes as a DataFrame whose columns are named by strings."""
     import pandas as pd
+
     if not isinstance(data, pd.DataFrame):
         try:
             data = pd.DataFrame(data, dtype=object)
         except ValueError as error:
-            raise ValueError(f"data must be a DataFrame, a list of dicts or a dict of columns: {error}") from None
+            raise ValueError(
+                f"data must be a DataFrame, a list of dicts or a dict of columns: {error}"
+            ) from None
     if index:
         data = data.reset_index(names=[name or "" for name in data.index.names])
     names = [column if isinstance(column, tuple) else (column,) for column in data.columns]
@@ -270,14 +318,21 @@ def _has_numbers(column):
 def _styled(texts, left, caption):
     """Return a frame of texts as a `Styler`, the columns `left` to the left and all others to the right.
 
-    A Styler names its table by a random id to which its rules refer. Here the sides of the columns are the name: it
-    is the same in every run, and tables of one name have the same rules.
+    A Styler names its table by a random id to which its rules refer. Here the sides of the
+    columns are the name: it is the same in every run, and tables of one name have the same rules.
     """
     from pandas.io.formats.style import Styler
+
     sides = ["left" if i in left else "right" for i in range(texts.shape[1])]
-    rules = [{"selector": f".col{i}", "props": f"text-align: {side}"} for i, side in enumerate(sides)]
-    escaped = texts.map(html.escape).set_axis([html.escape(name) for name in texts.columns], axis="columns")
-    styler = Styler(escaped, uuid="".join(side[0] for side in sides), cell_ids=False).hide(axis="index")
+    rules = [
+        {"selector": f".col{i}", "props": f"text-align: {side}"} for i, side in enumerate(sides)
+    ]
+    escaped = texts.map(html.escape).set_axis(
+        [html.escape(name) for name in texts.columns], axis="columns"
+    )
+    styler = Styler(escaped, uuid="".join(side[0] for side in sides), cell_ids=False).hide(
+        axis="index"
+    )
     return styler.set_table_styles(rules).set_caption(html.escape(caption or ""))
 
 
@@ -291,7 +346,9 @@ def _box(title, lines):
     return {"text/html": styler.hide(axis="columns").to_html(), "text/plain": "\n".join(plain)}
 
 
-# ---- records ---------------------------------------------------------------------------------------------------------
+# ---- records -----------------------------------------------------------------------------------
+# ----------------------
+
 
 def _storable(name, value):
     """Return `value` as JSON holds it, floats rounded; refuse by name what is no number, string or made of them."""
@@ -307,7 +364,9 @@ def _storable(name, value):
         return int(value)
     if isinstance(value, Real):
         return _storable_float(float(value))
-    raise ValueError(f"{name} must be a number, a string, or a list, array or dict of them, got {type(value).__name__}")
+    raise ValueError(
+        f"{name} must be a number, a string, or a list, array or dict of them, got {type(value).__name__}"
+    )
 
 
 def _storable_float(x):
@@ -320,4 +379,6 @@ def _leaves(name, value):
     if not isinstance(value, (dict, list)):
         return [(name, value)]
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    return [leaf for key, item in items for leaf in _leaves(f"{name}.{key}" if name else str(key), item)]
+    return [
+        leaf for key, item in items for leaf in _leaves(f"{name}.{key}" if name else str(key), item)
+    ]

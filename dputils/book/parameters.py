@@ -5,9 +5,10 @@
     seed: int = 1  # seed of all random streams, range [0, 4294967295]
     detail: bool = False  # whether to draw the fine grid too
 
-The comment says what the parameter is, with its unit, and ends with the allowed values. These are written nowhere else:
-`chapter.open`, `dputils.run` and `dputils.sweep` read them from this cell.
+The comment says what the parameter is, with its unit, and ends with the allowed values. These are
+written nowhere else: `chapter.open`, `dputils.run` and `dputils.sweep` read them from this cell.
 """
+
 import ast
 import io
 import math
@@ -28,7 +29,9 @@ TYPES = {
     "bool": (bool, (bool, np.bool_), "True or False"),
 }
 LONGEST = 60  # characters of a value that a message repeats
-_RANGE = re.compile(r"(?P<text>.*\S),? range (?P<left>[\[(])(?P<low>[^\s,]+), ?(?P<high>[^\s,]+)(?P<right>[\])])")
+_RANGE = re.compile(
+    r"(?P<text>.*\S),? range (?P<left>[\[(])(?P<low>[^\s,]+), ?(?P<high>[^\s,]+)(?P<right>[\])])"
+)
 _CHOICES = re.compile(r"(?P<text>.*\S),? one of (?P<choices>.+)")
 _FORM = "must have the form 'name: type = literal  # text, range [low, high]', one line, type int, float, str or bool"
 
@@ -89,8 +92,9 @@ def parse_parameters(source):
     Raises
     ------
     ValueError
-        If a line is not a literal with a type and a comment that ends with its allowed values, if papermill's own help
-        would miss the line, if `seed: int` is not declared, or if a default lies outside its own range.
+        If a line is not a literal with a type and a comment that ends with its allowed values, if
+        papermill's own help would miss the line, if `seed: int` is not declared, or if a default
+        lies outside its own range.
     """
     parameters = declared(source)
     if found := problems(parameters, {p.name: p.default for p in parameters}):
@@ -116,7 +120,9 @@ def declared(source):
     except SyntaxError as error:
         raise ValueError(f"parameters cell, line {error.lineno}: {error.msg}") from None
     lines, comments = source.splitlines(), _comments(source)
-    parameters = [_parameter(s, lines[s.lineno - 1].strip(), comments.get(s.lineno, "")) for s in statements]
+    parameters = [
+        _parameter(s, lines[s.lineno - 1].strip(), comments.get(s.lineno, "")) for s in statements
+    ]
     names = [p.name for p in parameters]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"parameters cell: {twice[0]} is declared twice")
@@ -128,7 +134,10 @@ def declared(source):
 def problems(parameters, values):
     """Return what is wrong with `values` (name -> value), a sentence each: unknown name, wrong type, out of range."""
     known = {p.name: p for p in parameters}
-    found = [_problem(known[name], value) if name in known else _unknown(name, known) for name, value in values.items()]
+    found = [
+        _problem(known[name], value) if name in known else _unknown(name, known)
+        for name, value in values.items()
+    ]
     return [sentence for sentence in found if sentence]
 
 
@@ -147,7 +156,7 @@ def shown(value):
 
 def shortened(text):
     """Return a text, of a long one only the beginning and the length."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST // 2]}... ({len(text):,} characters)"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}... ({len(text):,} characters)"
 
 
 def tagged(notebook, tag):
@@ -159,12 +168,19 @@ def tagged(notebook, tag):
         If the file is not a notebook, or if it has no such cell or several.
     """
     import nbformat
+
     name = "the notebook"
     if not isinstance(notebook, nbformat.NotebookNode):
         name, notebook = Path(notebook).name, read_notebook(notebook)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and tag in cell.metadata.get("tags", [])]
+    cells = [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and tag in cell.metadata.get("tags", [])
+    ]
     if len(cells) != 1:
-        raise ValueError(f"{name} has {len(cells) or 'no'} cell{'s' * (len(cells) > 1)} tagged {tag!r}, it needs one")
+        raise ValueError(
+            f"{name} has {len(cells) or 'no'} cell{'s' * (len(cells) > 1)} tagged {tag!r}, it needs one"
+        )
     return name, cells[0]
 
 
@@ -177,12 +193,14 @@ def read_notebook(path):
         If the file cannot be read or is not a notebook, whatever else it holds.
     """
     import nbformat
+
     try:
         return nbformat.read(path, as_version=4)
     except OSError as error:
         raise ValueError(f"{Path(path).name} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, KeyError, nbformat.ValidationError):
-        # JSON of another shape (`[]`, `{"cells": 1}`) fails inside nbformat wherever it is first looked at
+        # JSON of another shape (`[]`, `{"cells": 1}`) fails inside nbformat wherever it is first
+        # looked at
         raise ValueError(f"{Path(path).name} is not a notebook") from None
 
 
@@ -202,13 +220,19 @@ def _problem(parameter, value):
         value = python(value)
     except OverflowError:  # a whole number beyond all floats
         return f"{parameter.name} must be {parameter.range}, got {shown(value)}"
-    return None if parameter.admits(value) else f"{parameter.name} must be {parameter.range}, got {shown(value)}"
+    return (
+        None
+        if parameter.admits(value)
+        else f"{parameter.name} must be {parameter.range}, got {shown(value)}"
+    )
 
 
 def _comments(source):
     """Return the comments of a cell by line number."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {t.start[0]: t.string.lstrip("# ").rstrip() for t in tokens if t.type == tokenize.COMMENT}
+    return {
+        t.start[0]: t.string.lstrip("# ").rstrip() for t in tokens if t.type == tokenize.COMMENT
+    }
 
 
 def _parameter(node, line, comment):
@@ -217,7 +241,9 @@ def _parameter(node, line, comment):
     if kind is None:
         raise ValueError(f"parameters cell: {line!r} {_FORM}")
     if line.count("=") > 1:
-        raise ValueError(f"parameters cell: {line!r} has a second '=': papermill drops such a line from its help")
+        raise ValueError(
+            f"parameters cell: {line!r} has a second '=': papermill drops such a line from its help"
+        )
     try:
         default = ast.literal_eval(node.value)
     except ValueError:
@@ -271,8 +297,13 @@ def _interval(comment):
         return None
     if not low < high:
         return None
-    return {"text": match["text"].rstrip(","), "low": low, "high": high,
-            "low_open": match["left"] == "(", "high_open": match["right"] == ")"}
+    return {
+        "text": match["text"].rstrip(","),
+        "low": low,
+        "high": high,
+        "low_open": match["left"] == "(",
+        "high_open": match["right"] == ")",
+    }
 
 
 def _number(text):

@@ -1,11 +1,14 @@
 """One rerun of a chapter with checked parameters: `python -m dputils.run CHAPTER [-p name=value ...] [-o OUT]`.
 
-Plain papermill only warns about a misspelled name and starts a kernel before it looks at a value. Here every name, type
-and range is first checked against the chapter's parameters cell, and all problems are told in one message.
+Plain papermill only warns about a misspelled name and starts a kernel before it looks at a value.
+Here every name, type and range is first checked against the chapter's parameters cell, and all
+problems are told in one message.
 
-Exit status: 0 when the notebook ran and was written, 1 when it failed (then nothing is written; an older file of that
-name stays as it was), 2 when the request was refused before any kernel started.
+Exit status: 0 when the notebook ran and was written, 1 when it failed (then nothing is written;
+an older file of that name stays as it was), 2 when the request was refused before any kernel
+started.
 """
+
 import argparse
 import contextlib
 import logging
@@ -16,14 +19,27 @@ from pathlib import Path
 
 from dputils import checks
 from dputils.book import chapter
-from dputils.book.parameters import converted, problems, read_notebook, read_parameters, shortened, tagged
+from dputils.book.parameters import (
+    converted,
+    problems,
+    read_notebook,
+    read_parameters,
+    shortened,
+    tagged,
+)
 
 TIMEOUT = 600  # seconds that one cell may take
-# What makes reruns alike: the kernel of this environment, a fixed order of sets, one thread for linear algebra.
-ENVIRONMENT = {"JUPYTER_PREFER_ENV_PATH": "1", "PYTHONHASHSEED": "0",
-               "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-# A kernel logs to the terminal it was started from, from warnings on (that it talks over TCP, for example): only its
-# command line can tell it not to. What matters is raised.
+# What makes reruns alike: the kernel of this environment, a fixed order of sets, one thread for
+# linear algebra.
+ENVIRONMENT = {
+    "JUPYTER_PREFER_ENV_PATH": "1",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+# A kernel logs to the terminal it was started from, from warnings on (that it talks over TCP, for
+# example): only its command line can tell it not to. What matters is raised.
 KERNEL = ["--log-level=50"]
 
 
@@ -45,7 +61,9 @@ def find(name):
         if wanted in (stem, stem[:2]):
             return path
     close = get_close_matches(wanted, book, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(book) or 'no chapters'}"
+    hint = (
+        f"did you mean {close[0]!r}?" if close else f"there are {', '.join(book) or 'no chapters'}"
+    )
     raise ValueError(f"unknown chapter {str(name)!r}: {hint}")
 
 
@@ -58,7 +76,9 @@ def describe(parameters):
     """Return the parameters as text, one a line: name, type, default, what it is, allowed values."""
     heads = [f"{p.name}: {p.type} = {p.default!r}" for p in parameters]
     width = max(map(len, heads))
-    return "\n".join(f"{head.ljust(width)}  {p.text}, {p.range}" for head, p in zip(heads, parameters))
+    return "\n".join(
+        f"{head.ljust(width)}  {p.text}, {p.range}" for head, p in zip(heads, parameters)
+    )
 
 
 def check(name, values):
@@ -88,8 +108,8 @@ def execute(name, values, out=None, timeout=TIMEOUT, progress=False):
     Raises
     ------
     ValueError
-        If a parameter is unknown, of the wrong type or out of range, or if nothing can be written to `out` or it is a
-        notebook of the book (all in one sentence); nothing has run then.
+        If a parameter is unknown, of the wrong type or out of range, or if nothing can be written
+        to `out` or it is a notebook of the book (all in one sentence); nothing has run then.
     RuntimeError
         If the notebook fails, runs out of time or leaves no record; nothing is written then.
     """
@@ -108,6 +128,7 @@ def execute(name, values, out=None, timeout=TIMEOUT, progress=False):
         raise RuntimeError(f"{path.stem}: {error}") from None
     if out is not None:
         import nbformat
+
         write_whole(out, nbformat.writes(notebook).encode() + b"\n")
     return record
 
@@ -172,13 +193,7 @@ def folder_problems(folder):
 
 def main(arguments=None):
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m dputils.run", description="Run a chapter with other parameters.")
-    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
-    parser.add_argument("-p", "--parameter", action="append", default=[], metavar="name=value", help="set a parameter")
-    parser.add_argument("-o", "--out", help="the notebook to write, or its folder (default: NN-name.out.ipynb, here)")
-    parser.add_argument("--timeout", type=int, default=TIMEOUT, help="seconds one cell may take (default: %(default)s)")
-    parser.add_argument("--describe", action="store_true", help="list the chapter's parameters and stop")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
         path = find(options.chapter)
         parameters = _prepared(path)
@@ -204,15 +219,51 @@ def main(arguments=None):
 
 def refused(command, name, error):
     """Print the problems of a `ValueError`, one line for each of its arguments; return the exit status of a refusal."""
-    print("\n  ".join([f"dputils.{command}: {name} does not run:", *map(str, error.args)]), file=sys.stderr)
+    print(
+        "\n  ".join([f"dputils.{command}: {name} does not run:", *map(str, error.args)]),
+        file=sys.stderr,
+    )
     return 2
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m dputils.run", description="Run a chapter with other parameters."
+    )
+    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
+    parser.add_argument(
+        "-p",
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="name=value",
+        help="set a parameter",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        help="the notebook to write, or its folder (default: NN-name.out.ipynb, here)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=int,
+        default=TIMEOUT,
+        help="seconds one cell may take (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--describe", action="store_true", help="list the chapter's parameters and stop"
+    )
+    return parser
 
 
 def _request(path, parameters, options):
     """Return the values and the output path of a command line; raise `ValueError` with all problems as arguments."""
     texts, found = split_pairs(options.parameter)
     types = {p.name: p for p in parameters}
-    values = {name: from_text(types[name], text) if name in types else text for name, text in texts.items()}
+    values = {
+        name: from_text(types[name], text) if name in types else text
+        for name, text in texts.items()
+    }
     found += problems(parameters, values)
     if options.timeout < 1:
         found.append(f"--timeout must be at least 1, got {options.timeout}")
@@ -235,19 +286,32 @@ def _papermill(path, values, timeout, progress):
     """Return the executed notebook with papermill's injected cell and without its clock times and paths."""
     import papermill
     from nbclient.exceptions import CellTimeoutError
+
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what matters is raised
     try:
         with _environment():
             notebook = papermill.execute_notebook(
-                read_notebook(path), None, parameters=values, kernel_name="python3", language="python",
-                progress_bar=progress, execution_timeout=timeout, record_timing=False, extra_arguments=KERNEL)
+                read_notebook(path),
+                None,
+                parameters=values,
+                kernel_name="python3",
+                language="python",
+                progress_bar=progress,
+                execution_timeout=timeout,
+                record_timing=False,
+                extra_arguments=KERNEL,
+            )
     except papermill.PapermillExecutionError as error:
         sentence = " ".join(error.evalue.split())
-        raise RuntimeError(f"{path.stem} failed in cell [{error.exec_count}]: {error.ename}: {sentence}") from None
+        raise RuntimeError(
+            f"{path.stem} failed in cell [{error.exec_count}]: {error.ename}: {sentence}"
+        ) from None
     except CellTimeoutError:
         raise RuntimeError(f"{path.stem} failed: a cell took longer than {timeout} s") from None
     except Exception as error:
-        raise RuntimeError(f"{path.stem} failed: {type(error).__name__}: {' '.join(str(error).split())}") from None
+        raise RuntimeError(
+            f"{path.stem} failed: {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from None
     return _without_traces(notebook)
 
 
