@@ -1,4 +1,5 @@
 """The door of `python -m dputils.run`."""
+
 import sys
 
 from dputils.book.run import main

@@ -1,4 +1,5 @@
 """The door of `python -m dputils.sweep`."""
+
 import sys
 
 from dputils.book.sweep import main

@@ -1,9 +1,11 @@
 """Each chapter checks every claim assigned to it exactly once, and no other.
 
-How a chapter writes its checks: `sources.check("id", ...)` or `sources.not_checkable("id", ...)`, the id (or a list of
-ids) typed out, as a plain statement of a code cell. No loop, condition, function or comprehension around the call and
-no other name for it: a reader and this file can then see from the source alone which claims a chapter checks.
+How a chapter writes its checks: `sources.check("id", ...)` or `sources.not_checkable("id", ...)`,
+the id (or a list of ids) typed out, as a plain statement of a code cell. No loop, condition,
+function or comprehension around the call and no other name for it: a reader and this file can
+then see from the source alone which claims a chapter checks.
 """
+
 import ast
 import re
 from collections import Counter
@@ -16,7 +18,7 @@ from nbformat import v4
 from dputils.book import sources
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9][0-9]-*.ipynb"))
-CHAPTERS = dict(zip(sources.claims()["id"], sources.claims()["chapter"]))
+CLAIMS = {record.id: record for record in sources.claims().itertuples(index=False)}
 
 
 def checked_ids(nb):
@@ -34,17 +36,23 @@ def cell_ids(source):
     callers = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if renames(node):
-            raise ValueError(f"line {node.lineno}: call the checks as sources.check and sources.not_checkable")
-        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(("sources.check", "sources.not_checkable")):
+            raise ValueError(
+                f"line {node.lineno}: call the checks as sources.check and sources.not_checkable"
+            )
+        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(
+            ("sources.check", "sources.not_checkable")
+        ):
             if id(callers.get(id(node))) not in plain:
                 raise ValueError(f"line {node.lineno}: a check is a plain statement of its cell")
             calls.append(callers[id(node)])
-    return [one for call in sorted(calls, key=lambda call: call.lineno) for one in literal_ids(call)]
+    return [
+        one for call in sorted(calls, key=lambda call: call.lineno) for one in literal_ids(call)
+    ]
 
 
 def renames(node):
     """Return whether a node imports the checks under another name."""
-    if isinstance(node, ast.ImportFrom) and node.module == "dputils.sources":
+    if isinstance(node, ast.ImportFrom) and node.module == "dputils.book.sources":
         return True
     names = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
     return any("sources" in one.name and one.asname for one in names)
@@ -54,61 +62,95 @@ def literal_ids(call):
     try:
         value = ast.literal_eval(call.args[0])
     except (ValueError, IndexError):
-        raise ValueError(f"line {call.lineno}: the id of a check is typed out as a string") from None
+        raise ValueError(
+            f"line {call.lineno}: the id of a check is typed out as a string"
+        ) from None
     return [value] if isinstance(value, str) else list(value)
 
 
-def faults(nb, chapter):
-    """Return what is wrong with the checks of one chapter, a sentence each."""
+def faults(nb, stem, claims=CLAIMS):
+    """Return what is wrong with the checks of one chapter, NN-short-name, a sentence each."""
     counts = Counter(checked_ids(nb))
-    return ([f"{id} is never checked" for id, own in CHAPTERS.items() if own == chapter and id not in counts]
-            + [f"{id} is checked {times} times" for id, times in counts.items() if times > 1]
-            + [f"{id} is no claim" for id in counts if id not in CHAPTERS]
-            + [f"{id} belongs to chapter {CHAPTERS[id]}" for id in counts if CHAPTERS.get(id, chapter) != chapter])
+    own = [id for id, claim in claims.items() if sources.belongs(claim, stem)]
+    foreign = [id for id in counts if id in claims and id not in own]
+    return [
+        *(f"{id} is never checked" for id in own if id not in counts),
+        *(f"{id} is checked {times} times" for id, times in counts.items() if times > 1),
+        *(f"{id} is no claim" for id in counts if id not in claims),
+        *(f"{id} belongs to chapter {claims[id].chapter}" for id in foreign),
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_each_claim_is_checked_once_and_in_its_chapter(path):
-    assert not faults(nbformat.read(path, as_version=4), path.name[:2])
+    assert not faults(nbformat.read(path, as_version=4), path.stem)
 
 
 def notebook(*cells):
-    return v4.new_notebook(cells=[v4.new_markdown_cell("`sources.check('000-T2.1')`"), *map(v4.new_code_cell, cells)])
+    return v4.new_notebook(
+        cells=[v4.new_markdown_cell("`sources.check('000-T2.1')`"), *map(v4.new_code_cell, cells)]
+    )
 
 
 def test_the_finder_reads_code_cells():
-    nb = notebook("%matplotlib inline\nx = 1\nsources.check('a', holds=True, because='x')",
-                  "# sources.check('b')\n'sources.check'",
-                  "sources.not_checkable(['c', 'd'], 'why')\nsources.check(('e',), printed=[1], computed=[1])")
+    nb = notebook(
+        "%matplotlib inline\nx = 1\nsources.check('a', holds=True, because='x')",
+        "# sources.check('b')\n'sources.check'",
+        "sources.not_checkable(['c', 'd'], 'why')\nsources.check(('e',), printed=[1], computed=[1])",
+    )
     assert checked_ids(nb) == ["a", "c", "d", "e"]
 
 
-@pytest.mark.parametrize("source, message", [
-    ("for id in ('a', 'b'):\n    sources.check(id, holds=True, because='x')", "plain statement"),
-    ("for _ in (1, 2):\n    sources.check('a', holds=True, because='x')", "plain statement"),
-    ("if epsilon < 1:\n    sources.check('a', holds=True, because='x')", "plain statement"),
-    ("def f():\n    sources.check('a', holds=True, because='x')", "plain statement"),
-    ("[sources.check(id, holds=True, because='x') for id in ids]", "plain statement"),
-    ("y = sources.not_checkable('a', 'x')", "plain statement"),
-    ("confirm = sources.check", "plain statement"),
-    ("sources.check(id, holds=True, because='x')", "typed out"),
-    ("sources.check(f'a{k}', holds=True, because='x')", "typed out"),
-    ("sources.check(id='a', holds=True, because='x')", "typed out"),
-    ("from dputils.sources import check\ncheck('a', holds=True, because='x')", "call the checks as sources.check"),
-    ("from dputils import sources as s\ns.check('a', holds=True, because='x')", "call the checks as sources.check"),
-    ("import dputils.sources as s", "call the checks as sources.check"),
-])
+@pytest.mark.parametrize(
+    "source, message",
+    [
+        (
+            "for id in ('a', 'b'):\n    sources.check(id, holds=True, because='x')",
+            "plain statement",
+        ),
+        ("for _ in (1, 2):\n    sources.check('a', holds=True, because='x')", "plain statement"),
+        ("if epsilon < 1:\n    sources.check('a', holds=True, because='x')", "plain statement"),
+        ("def f():\n    sources.check('a', holds=True, because='x')", "plain statement"),
+        ("[sources.check(id, holds=True, because='x') for id in ids]", "plain statement"),
+        ("y = sources.not_checkable('a', 'x')", "plain statement"),
+        ("confirm = sources.check", "plain statement"),
+        ("sources.check(id, holds=True, because='x')", "typed out"),
+        ("sources.check(f'a{k}', holds=True, because='x')", "typed out"),
+        ("sources.check(id='a', holds=True, because='x')", "typed out"),
+        (
+            "from dputils.book.sources import check\ncheck('a', holds=True, because='x')",
+            "call the checks as sources.check",
+        ),
+        (
+            "from dputils.book import sources as s\ns.check('a', holds=True, because='x')",
+            "call the checks as sources.check",
+        ),
+        ("import dputils.book.sources as s", "call the checks as sources.check"),
+    ],
+)
 def test_the_finder_refuses_what_it_cannot_follow(source, message):
     with pytest.raises(ValueError, match=message):
         checked_ids(notebook(source))
 
 
-def test_faults_are_told_apart():
-    own = [id for id, chapter in CHAPTERS.items() if chapter == "20"]
-    full = f"sources.check({own!r}, printed=[], computed=[], tolerance=0)"
-    assert faults(notebook(full), "20") == []
-    assert faults(notebook(), "20") == [f"{id} is never checked" for id in own]
-    assert faults(notebook(full, full), "20") == [f"{id} is checked 2 times" for id in own]
-    assert faults(notebook(full, "sources.check('000-none')"), "20") == ["000-none is no claim"]
-    assert faults(notebook(full, "sources.check('000-T2.2')"), "20") == ["000-T2.2 belongs to chapter 01"]
-    assert faults(notebook("x = 1"), "00") == []
+@pytest.mark.parametrize("chapter", ["20", "decision-trees"])
+def test_faults_are_told_apart(chapter):
+    claims = {
+        id: claim._replace(chapter=chapter) if claim.chapter == "20" else claim
+        for id, claim in CLAIMS.items()
+    }
+    own = [id for id, claim in claims.items() if claim.chapter == chapter]
+    full, stem = (
+        f"sources.check({own!r}, printed=[], computed=[], tolerance=0)",
+        "20-decision-trees",
+    )
+
+    def found(*cells):
+        return faults(notebook(*cells), stem, claims)
+
+    assert own and found(full) == []
+    assert found() == [f"{id} is never checked" for id in own]
+    assert found(full, full) == [f"{id} is checked 2 times" for id in own]
+    assert found(full, "sources.check('000-none')") == ["000-none is no claim"]
+    assert found(full, "sources.check('000-T2.2')") == ["000-T2.2 belongs to chapter 01"]
+    assert faults(notebook("x = 1"), "00-how-this-book-works") == []

@@ -1,4 +1,5 @@
 """Optional tables: local copies under DPUTILS_DATA, and downloads from a server on this machine."""
+
 import csv
 import gzip
 import hashlib
@@ -16,18 +17,28 @@ import pytest
 
 from dputils.book import data
 
-FETCHED = [name for name, table in data.TABLES.items() if table.form == "fetched"]
+FETCHED = [name for name, table in data.tables().items() if table.form == "fetched"]
 COPY = os.environ.get("DPUTILS_DATA")
-needs_copy = pytest.mark.skipif(not COPY, reason="DPUTILS_DATA names no local copy of the optional tables")
+needs_copy = pytest.mark.skipif(
+    not COPY, reason="DPUTILS_DATA names no local copy of the optional tables"
+)
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch, tmp_path):
     """An empty cache, no local copy, and no way out: a test that wants a download serves it itself."""
     import pooch
+
     monkeypatch.delenv("DPUTILS_DATA", raising=False)
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache")
-    for proxy in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    for proxy in (
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(proxy, raising=False)
     for name in FETCHED:
         point(monkeypatch, name, "http://127.0.0.1:9/nothing-listens-here")
@@ -35,13 +46,14 @@ def no_network(monkeypatch, tmp_path):
 
 def point(monkeypatch, name, url, **changes):
     """Let the official address of a table be `url`."""
-    table = data.TABLES[name]
-    monkeypatch.setitem(data.TABLES, name, data.Table(**{**vars(table), "url": url, **changes}))
+    table = data.tables()[name]
+    monkeypatch.setitem(data.tables(), name, data.Table(**{**vars(table), "url": url, **changes}))
 
 
 @pytest.fixture
 def serve(monkeypatch):
     """A server on this machine: `serve(name, body)` makes it the official address of a table."""
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.server.asked += 1
@@ -54,7 +66,9 @@ def serve(monkeypatch):
             pass
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
 
     def start(name, body, status=200, claimed=None, **changes):
@@ -62,6 +76,7 @@ def serve(monkeypatch):
         server.claimed = len(body) if claimed is None else claimed
         point(monkeypatch, name, f"http://127.0.0.1:{server.server_port}/{name}", **changes)
         return server
+
     yield start
     server.shutdown()
     server.server_close()
@@ -76,7 +91,9 @@ def refused(name):
     """Load a table that must fail; return the one sentence, and make sure that no other traceback hangs on it."""
     with pytest.raises(data.DataError) as caught:
         data.load(name)
-    assert caught.value.__cause__ is None and (caught.value.__suppress_context__ or caught.value.__context__ is None)
+    assert caught.value.__cause__ is None and (
+        caught.value.__suppress_context__ or caught.value.__context__ is None
+    )
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -98,20 +115,59 @@ def test_local_copy_with_another_checksum_is_refused(monkeypatch, tmp_path):
     (tmp_path / "people" / "heart_cleveland.data.gz").write_bytes(gzip.compress(b"63.0,1.0\n"))
     monkeypatch.setenv("DPUTILS_DATA", str(tmp_path))
     message = refused("heart")
-    assert "heart_cleveland.data.gz has SHA-256" in message and "remove it from DPUTILS_DATA" in message
+    assert (
+        "heart_cleveland.data.gz has SHA-256" in message
+        and "remove it from DPUTILS_DATA" in message
+    )
 
 
-def test_absent_local_copy_means_a_download(monkeypatch, tmp_path):
+def test_absent_local_copy_means_a_download_and_is_named_when_that_fails(monkeypatch, tmp_path):
     monkeypatch.setenv("DPUTILS_DATA", str(tmp_path))
-    assert "could not be fetched" in refused("heart")
+    message = refused("heart")
+    assert "could not be fetched" in message and "set DPUTILS_DATA" not in message
+    assert message.endswith(
+        f"; and DPUTILS_DATA, {str(tmp_path)!r}, lacks people/heart_cleveland.data.gz"
+    )
+
+
+def half_a_copy(monkeypatch, folder):
+    """Point DPUTILS_DATA at a folder with the first of the two files of adult."""
+    (folder / "people").mkdir()
+    (folder / "people" / "adult.data.gz").write_bytes(b"unread")
+    monkeypatch.setenv("DPUTILS_DATA", str(folder))
+
+
+def test_half_of_a_local_copy_names_the_other_half(monkeypatch, tmp_path):
+    half_a_copy(monkeypatch, tmp_path)
+    message = refused("adult")
+    assert "adult could not be fetched" in message
+    assert message.endswith(f"; and DPUTILS_DATA, {str(tmp_path)!r}, lacks people/adult.test.gz")
+
+
+def test_half_of_a_local_copy_is_not_used(monkeypatch, serve, tmp_path):
+    half_a_copy(monkeypatch, tmp_path)
+    halves = [
+        f"{k}, A, 1, B, 1, C, D, E, F, G, 0, 0, 40, H, {income}\n".encode()
+        for k, income in ((30, "<=50K"), (50, ">50K."))
+    ]
+    sums = tuple(hashlib.sha256(half).hexdigest() for half in halves)
+    server = serve("adult", zipped(first=halves[0], second=halves[1]), sha256=sums)
+    frame = data.load("adult")
+    assert server.asked == 1 and list(frame.part) == ["train", "test"]
+    assert list(frame.age) == [30, 50] and list(frame.income) == ["<=50K", ">50K"]
 
 
 # --- downloads
 
+
 def small(rows=3):
     """A little set that could be official: its CSV file, and the changes that make it the table `points`."""
     content = b"number,x,y_printed,y_fitting\n" + b"".join(b"%d,0.5,1,1\n" % k for k in range(rows))
-    return content, {"form": "fetched", "rows": rows, "sha256": (hashlib.sha256(content).hexdigest(),)}
+    return content, {
+        "form": "fetched",
+        "rows": rows,
+        "sha256": (hashlib.sha256(content).hexdigest(),),
+    }
 
 
 def zipped(**members):
@@ -144,14 +200,25 @@ def broken_zip(content):
     return bytes(archive)
 
 
-@pytest.mark.parametrize("damage", [lambda content: content + b"1", lambda content: b"<html>moved</html>", broken_zip,
-                                    lambda content: zipped(inside=content[:-1]), lambda content: b""])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content + b"1",
+        lambda content: b"<html>moved</html>",
+        broken_zip,
+        lambda content: zipped(inside=content[:-1]),
+        lambda content: b"",
+    ],
+)
 def test_wrong_bytes_are_refused_and_leave_nothing_behind(serve, tmp_path, damage):
     content, changes = small()
     serve("points", damage(content), **changes)
     message = refused("points")
     assert message.startswith("points: http://127.0.0.1:")
-    assert f"sent no file with SHA-256 {changes['sha256'][0]}; it was damaged or has changed" in message
+    assert (
+        f"sent no file with SHA-256 {changes['sha256'][0]}; it was damaged or has changed"
+        in message
+    )
     assert files_in(tmp_path / "cache") == []
 
 
@@ -159,7 +226,10 @@ def test_download_that_breaks_off_leaves_nothing_behind(serve, tmp_path):
     content, changes = small(1000)
     serve("points", content[:5000], claimed=len(content), **changes)
     message = refused("points")
-    assert "points could not be fetched from http://127.0.0.1:" in message and "no complete answer" in message
+    assert (
+        "points could not be fetched from http://127.0.0.1:" in message
+        and "no complete answer" in message
+    )
     assert files_in(tmp_path / "cache") == []
 
 
@@ -173,13 +243,18 @@ def test_second_file_failing_keeps_only_whole_files(serve, tmp_path):
 def test_server_error_is_told(serve, tmp_path):
     content, changes = small()
     serve("points", b"gone", status=404, **changes)
-    assert "it answered 404; with a copy at hand, set DPUTILS_DATA to its folder" in refused("points")
+    assert "it answered 404; with a copy at hand, set DPUTILS_DATA to its folder" in refused(
+        "points"
+    )
     assert files_in(tmp_path / "cache") == []
 
 
 def test_closed_port_is_no_network(tmp_path):
-    assert re.fullmatch(r"heart could not be fetched from http://\S+: no complete answer \(ConnectionError\);"
-                        " with a copy at hand, set DPUTILS_DATA to its folder", refused("heart"))
+    assert re.fullmatch(
+        r"heart could not be fetched from http://\S+: no complete answer \(ConnectionError\);"
+        " with a copy at hand, set DPUTILS_DATA to its folder",
+        refused("heart"),
+    )
     assert files_in(tmp_path / "cache") == []
 
 
@@ -201,31 +276,52 @@ def test_cache_that_cannot_be_made(serve, tmp_path):
 
 # --- optional tables, with a local copy
 
+
 @needs_copy
 @pytest.mark.parametrize("name", FETCHED)
 def test_local_copy_loads_as_described(monkeypatch, name):
     monkeypatch.setenv("DPUTILS_DATA", COPY)
     frame, columns = data.load(name), data.describe(name)
-    assert len(frame) == data.TABLES[name].rows
+    assert len(frame) == data.tables()[name].rows
     assert list(frame.columns) == list(columns.index)
     assert [str(kind).rstrip("64") for kind in frame.dtypes] == list(columns["type"])
-    missing = {"adult": {"workclass": 2799, "occupation": 2809, "native_country": 857}, "heart": {"ca": 4, "thal": 2}}
+    missing = {
+        "adult": {"workclass": 2799, "occupation": 2809, "native_country": 857},
+        "heart": {"ca": 4, "thal": 2},
+    }
     found = frame.isna().sum()
     assert found[found > 0].to_dict() == missing.get(name, {})
 
 
 def official(name):
     """The bytes of the official files, rebuilt from the local copy (the checksums prove that they are right)."""
-    copies = [gzip.decompress((Path(COPY) / path).read_bytes()) for path in data.TABLES[name].local]
-    rows = list(csv.reader(io.StringIO(copies[0].decode())))[1:] if name in ("airfoil", "bike") else []
+    copies = [
+        gzip.decompress((Path(COPY) / path).read_bytes()) for path in data.tables()[name].local
+    ]
+    rows = (
+        list(csv.reader(io.StringIO(copies[0].decode())))[1:] if name in ("airfoil", "bike") else []
+    )
     if name == "airfoil":
-        lines = ["\t".join([*(value.removesuffix(".0") for value in row[:5]), f"{float(row[5]):.3f}"]) for row in rows]
+        lines = [
+            "\t".join([*(value.removesuffix(".0") for value in row[:5]), f"{float(row[5]):.3f}"])
+            for row in rows
+        ]
         return [("\r\n".join(lines) + "\r\n").encode()]
     if name == "bike":
-        head = ("instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,temp,atemp,hum,windspeed,"
-                "casual,registered,cnt")
-        lines = [",".join([str(number), "{:.0f}-{:02.0f}-{:02.0f}".format(*map(float, row[:3])),
-                           *(value.removesuffix(".0") for value in row[3:])]) for number, row in enumerate(rows, 1)]
+        head = (
+            "instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,temp,atemp,hum,windspeed,"
+            "casual,registered,cnt"
+        )
+        lines = [
+            ",".join(
+                [
+                    str(number),
+                    "{:.0f}-{:02.0f}-{:02.0f}".format(*map(float, row[:3])),
+                    *(value.removesuffix(".0") for value in row[3:]),
+                ]
+            )
+            for number, row in enumerate(rows, 1)
+        ]
         return ["\r\n".join([head, *lines, ""]).encode()]
     return copies
 
@@ -234,7 +330,9 @@ def official(name):
 @pytest.mark.parametrize("name", FETCHED)
 def test_official_file_and_local_copy_give_one_table(monkeypatch, serve, name):
     contents = official(name)
-    assert [hashlib.sha256(content).hexdigest() for content in contents] == list(data.TABLES[name].sha256)
+    assert [hashlib.sha256(content).hexdigest() for content in contents] == list(
+        data.tables()[name].sha256
+    )
     members = {f"file{number}": content for number, content in enumerate(contents)}
     server = serve(name, contents[0] if name == "heart" else zipped(nested=zipped(**members)))
     fetched = data.load(name)

@@ -7,6 +7,7 @@ import papermill
 import pytest
 
 from dputils.book import chapter
+from dputils.book.parameters import parse_parameters, problems, read_parameters
 from tools import anatomy, normalise, setup
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
@@ -59,13 +60,13 @@ def test_the_stored_form_is_the_normalised_one(path):
 def test_the_stored_record_is_of_this_chapter_and_its_defaults(path):
     record = chapter.read_record(path)
     assert record["chapter"] == path.stem
-    assert record["parameters"] == {p.name: p.default for p in chapter.read_parameters(path)}
+    assert record["parameters"] == {p.name: p.default for p in read_parameters(path)}
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=stem)
 def test_a_rerun_with_other_parameters_ends_in_a_record(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a chapter runs from any folder
-    parameters = chapter.read_parameters(path)
+    parameters = read_parameters(path)
     chosen = nbformat.read(path, as_version=4).metadata.dputils.get("rerun", {})
     values = other_values(parameters, chosen)
     defaults = {p.name: p.default for p in parameters}
@@ -81,7 +82,7 @@ def test_a_rerun_with_other_parameters_ends_in_a_record(path, tmp_path, monkeypa
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("path", CHAPTERS, ids=stem)
 def test_a_rerun_at_the_ends_of_the_ranges_breaks_on_no_check(path, end, tmp_path):
-    values = {p.name: getattr(p, end) for p in chapter.read_parameters(path) if getattr(p, end) is not None}
+    values = {p.name: getattr(p, end) for p in read_parameters(path) if getattr(p, end) is not None}
     out = tmp_path / "out.ipynb"
     papermill.execute_notebook(path, out, parameters=values, progress_bar=False, execution_timeout=120)
     assert chapter.read_record(out)["parameters"].items() >= values.items()
@@ -92,7 +93,7 @@ def test_a_rerun_at_the_ends_of_the_ranges_breaks_on_no_check(path, end, tmp_pat
     ("n: int = 9  # rows, range [9, 10]", 10), ("p: float = 0.0  # share, range [0, 1]", 1.0),
     ("name: str = 'b'  # table, one of a, b", "a"), ("flag: bool = True  # whether", False)])
 def test_other_values_are_allowed_and_not_the_default(line, value):
-    parameters = chapter.parse_parameters(f"{line}\nseed: int = 0  # seed, range [0, 99]")
+    parameters = parse_parameters(f"{line}\nseed: int = 0  # seed, range [0, 99]")
     values = other_values(parameters, {"seed": 7})
     assert values == {parameters[0].name: value, "seed": 7}
-    assert not chapter.problems(parameters, values)
+    assert not problems(parameters, values)

@@ -1,33 +1,41 @@
 """What every chapter opens and closes with: checked parameters, labelled random streams, tables, the results record.
 
-A chapter calls `chapter.open(name, globals())` after its cell tagged `parameters` (`parameters.py` has their form),
-draws from `chapter.stream(seed, label)`, shows tables through `chapter.table` and ends with `chapter.results`.
+A chapter calls `chapter.open(name, globals())` after its cell tagged `parameters`
+(`parameters.py` has their form), draws from `chapter.stream(seed, label)`, shows tables through
+`chapter.table`, states a mechanism's guarantee with `chapter.statement` and ends with
+`chapter.results`.
 """
+
 import hashlib
 import html
 import math
 import re
+import textwrap
+from decimal import Decimal
 from numbers import Integral, Rational, Real
 from pathlib import Path
 
 import numpy as np
 
 from dputils import checks
+from dputils.book import statement as statements
 from dputils.book.parameters import converted, declared, problems, tagged
-from dputils.book.parameters import Parameter, parse_parameters, read_parameters  # noqa: F401  (part of this module's face)
 
 BOOK = Path(__file__).resolve().parents[2] / "notebooks"
 RECORD = "application/vnd.dputils.record+json"
+STATEMENT = "application/vnd.dputils.statement+json"
 SCHEMA = 1
 RESERVED = ("status", "error")  # columns of every sweep
+PAGE = 88  # characters of a printed line that a page shows whole
 _current = {}  # name and parameters of the chapter that is open in this kernel
 
 
 def open(name, namespace):
     """Check the parameters of chapter `name` in `namespace`, the notebook's `globals()`, and note them for the record.
 
-    The declaration is the last executed cell that declares `seed: int`. Where executed cells are not kept (nbval, plain
-    scripts) it is read from the file `name`.ipynb in the current folder or in the book.
+    The declaration is the last executed cell that declares `seed: int`. Where executed cells are
+    not kept (nbval, plain scripts) it is read from the file `name`.ipynb in the current folder or
+    in the book.
 
     Raises
     ------
@@ -36,16 +44,13 @@ def open(name, namespace):
     """
     _current.clear()
     try:
-        parameters = declared(_source(name, namespace))
-        values = {p.name: namespace[p.name] for p in parameters if p.name in namespace}
-        missing = [f"{p.name} is not defined: run the parameters cell" for p in parameters if p.name not in values]
-        if found := missing + problems(parameters, values):
-            raise ValueError("; ".join(found))
+        values = _checked(declared(_source(name, namespace)), namespace)
     except ValueError as error:
         sentence = f"ValueError: {error}"
-        error._render_traceback_ = lambda: [sentence]  # IPython shows the sentence without the frames of this module
+        error._render_traceback_ = lambda: [
+            sentence
+        ]  # IPython shows the sentence without the frames of this module
         raise
-    values = converted(parameters, values)
     namespace.update(values)
     _current.update(chapter=name, parameters=values)
 
@@ -56,14 +61,44 @@ def stream(seed, label):
     if not isinstance(label, str) or not label.strip():
         raise ValueError(f"label must be a string that names what is drawn, got {label!r}")
     words = np.frombuffer(hashlib.sha256(label.encode()).digest(), dtype="<u4")
-    return np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=tuple(map(int, words))))
+    return np.random.default_rng(
+        np.random.SeedSequence(int(seed), spawn_key=tuple(map(int, words)))
+    )
+
+
+def exactly(x):
+    """Return a number as the exact `Fraction` of the decimal that prints it: 0.1 is one tenth.
+
+    A parameter of a chapter is a float; a quarter of it, as an exact share of a budget, is
+    `exactly(epsilon) / 4`.
+    """
+    return checks.as_fraction("x", x)
+
+
+def refused(function, *args, **kwargs):
+    """Call a function that must refuse its arguments, and print the type and the sentence of its `ValueError`.
+
+    Raises
+    ------
+    AssertionError
+        If the function refused nothing. Any other error than a `ValueError` (`BudgetExceeded` is
+        one) passes through.
+    """
+    try:
+        function(*args, **kwargs)
+    except ValueError as refusal:
+        print(f"{type(refusal).__name__}: {refusal}")
+    else:
+        raise AssertionError(f"{getattr(function, '__qualname__', repr(function))} refused nothing")
 
 
 def fmt(x, digits=4):
     """Return a number as readers write it: `digits` significant digits, never fewer than its whole part, no minus zero.
 
-    Integers are exact; from five digits on they are grouped by commas; a float below 0.0001 or from 1e15 on is written
-    `1.5e-7`. A sequence gives its numbers joined by commas, a string itself, None nothing.
+    Integers are exact; from five digits on they are grouped by commas; a float below 0.0001 or
+    from 1e15 on is written `1.5e-7`. With `digits=None` a float is written in full, as the binary
+    number that it is. A sequence gives its numbers joined by commas, a string itself, None
+    nothing.
     """
     if isinstance(x, (np.generic, np.ndarray)):
         x = x.tolist()
@@ -72,12 +107,8 @@ def fmt(x, digits=4):
     if isinstance(x, bool) or not isinstance(x, Real):
         return "" if x is None else str(x)
     if isinstance(x, Rational) and x.denominator == 1:
-        return f"{int(x):,}" if abs(x) >= 10_000 else str(int(x))
-    x = float(x) + 0.0  # minus zero becomes zero
-    if 10 ** (digits - 1) <= abs(x) < 1e15:
-        return fmt(round(x))
-    mantissa, _, exponent = f"{x:.{digits}g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+        return _whole(int(x))
+    return _in_full(x) if digits is None else _rounded(float(x), digits)
 
 
 def table(data, digits=4, index=False, caption=None):
@@ -92,9 +123,43 @@ def table(data, digits=4, index=False, caption=None):
         Show the index of a DataFrame as its first columns.
     caption : str, optional
         A line above the table.
+
+    Raises
+    ------
+    ValueError
+        If `data` has none of these forms.
     """
     from IPython.display import display
-    display(_bundle(data, digits, index, caption), raw=True)
+
+    display(_table(_frame(data, index), digits, caption), raw=True)
+
+
+def statement(mechanism, *, public, delta=None):
+    """Display the privacy statement of a mechanism: one box whose lines are read from the mechanism itself.
+
+    Mechanism, arithmetic, unit, neighbours, sensitivity, epsilon, delta (rho, mu), public. The
+    same content is stored beside the box in a form that programs read (`STATEMENT`); numbers are
+    rounded up.
+
+    Parameters
+    ----------
+    mechanism : dputils.accounting.mechanism.Mechanism
+    public : str
+        What is public: bounds, the number of records, candidates, the schema.
+    delta : float or Fraction, optional
+        For costs that state rho or mu: a delta in (0, 1) at which the epsilon that they imply is
+        stated as well.
+
+    Raises
+    ------
+    ValueError
+        If `public` says nothing, the mechanism contradicts its own sensitivity, or no cost needs
+        a `delta`.
+    """
+    from IPython.display import display
+
+    content = statements.content(mechanism, public, delta)
+    display({**_box("Privacy statement", statements.lines(content)), STATEMENT: content}, raw=True)
 
 
 def results(ledger, **headline):
@@ -105,8 +170,9 @@ def results(ledger, **headline):
     ledger : dputils.accounting.Ledger or None
         What the chapter spent.
     **headline
-        Numbers, strings, truth values, or lists, arrays and dicts of them. Floats are rounded to 6 significant digits.
-        JSON knows no NaN and no infinity: they become null and the strings "inf" and "-inf", which `float` reads.
+        Numbers, strings, truth values, or lists, arrays and dicts of them. Floats are rounded to
+        6 significant digits. JSON knows no NaN and no infinity: they become null and the strings
+        "inf" and "-inf", which `float` reads.
 
     Raises
     ------
@@ -114,22 +180,34 @@ def results(ledger, **headline):
         If the chapter has not been opened, or if a name or a value cannot be stored.
     """
     from IPython.display import display
+
     if not _current:
-        raise ValueError("chapter.open has not run: a results record needs the chapter's name and parameters")
+        raise ValueError(
+            "chapter.open has not run: a results record needs the chapter's name and parameters"
+        )
     for name in headline:
         if name in _current["parameters"] or name in RESERVED:
-            raise ValueError(f"{name} is already a column of every sweep of this chapter: name the result otherwise")
-    spent = None if ledger is None else _plain("ledger", ledger.record())
-    record = {"schema": SCHEMA, "chapter": _current["chapter"], "parameters": dict(_current["parameters"]),
-              "ledger": spent, "results": _plain("results", headline)}
+            raise ValueError(
+                f"{name} is already a column of every sweep of this chapter: name the result otherwise"
+            )
+    spent = None if ledger is None else _storable("ledger", ledger.record())
+    record = {
+        "schema": SCHEMA,
+        "chapter": _current["chapter"],
+        "parameters": dict(_current["parameters"]),
+        "ledger": spent,
+        "results": _storable("results", headline),
+    }
     rows = [{"quantity": name, "value": value} for name, value in flat(record).items()]
-    display({**_bundle(rows, 6, False, None), RECORD: record}, raw=True)
+    display({**_table(_frame(rows), 6), RECORD: record}, raw=True)
 
 
 def flat(record):
     """Return a record as one row: parameters, `ledger.*` without its entries, results; dots join nested names."""
     ledger = {name: value for name, value in (record["ledger"] or {}).items() if name != "entries"}
-    return dict([*record["parameters"].items(), *_leaves("ledger", ledger), *_leaves("", record["results"])])
+    return dict(
+        [*record["parameters"].items(), *_leaves("ledger", ledger), *_leaves("", record["results"])]
+    )
 
 
 def read_record(notebook):
@@ -138,15 +216,24 @@ def read_record(notebook):
     Raises
     ------
     ValueError
-        If the notebook has not exactly one cell tagged `results` with exactly one record of a known schema.
+        If the notebook has not exactly one cell tagged `results` with exactly one record of a
+        known schema.
     """
     name, cell = tagged(notebook, "results")
-    found = [output.data[RECORD] for output in cell.get("outputs", []) if RECORD in output.get("data", {})]
+    found = [
+        output.data[RECORD]
+        for output in cell.get("outputs", [])
+        if RECORD in output.get("data", {})
+    ]
     if len(found) != 1:
-        state = "no record: has it been executed?" if not found else f"{len(found)} records, not one"
+        state = (
+            "no record: has it been executed?" if not found else f"{len(found)} records, not one"
+        )
         raise ValueError(f"the results cell of {name} holds {state}")
     if found[0].get("schema") != SCHEMA:
-        raise ValueError(f"the record of {name} has schema {found[0].get('schema')!r}, this version reads {SCHEMA}")
+        raise ValueError(
+            f"the record of {name} has schema {found[0].get('schema')!r}, this version reads {SCHEMA}"
+        )
     return found[0]
 
 
@@ -158,63 +245,140 @@ def _source(name, namespace):
     for path in (Path.cwd() / f"{name}.ipynb", BOOK / f"{name}.ipynb"):
         if path.is_file():
             return tagged(path, "parameters")[1].source
-    raise ValueError(f"no parameters of {name!r} were found: run the cell tagged 'parameters' before chapter.open")
+    raise ValueError(
+        f"no parameters of {name!r} were found: run the cell tagged 'parameters' before chapter.open"
+    )
 
 
-def _plain(name, value):
+def _checked(parameters, namespace):
+    """Return the parameters' values in a namespace, converted; refuse all that are missing or wrong at once."""
+    values = {p.name: namespace[p.name] for p in parameters if p.name in namespace}
+    missing = [
+        f"{p.name} is not defined: run the parameters cell"
+        for p in parameters
+        if p.name not in values
+    ]
+    if found := missing + problems(parameters, values):
+        raise ValueError("; ".join(found))
+    return converted(parameters, values)
+
+
+# ---- numbers and tables
+# ----------------------------------------------------------------------------------------------
+
+
+def _whole(n):
+    return f"{n:,}" if abs(n) >= 10_000 else str(n)
+
+
+def _rounded(x, digits):
+    x = x + 0.0  # minus zero becomes zero
+    if 10 ** (digits - 1) <= abs(x) < 1e15:
+        return _whole(round(x))
+    mantissa, _, exponent = f"{x:.{digits}g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def _in_full(x):
+    if isinstance(x, Rational):
+        return f"{x.numerator}/{x.denominator}"
+    return str(Decimal(x)) if math.isfinite(x) else str(x)
+
+
+def _frame(data, index=False):
+    """Return any of the forms that `table` takes as a DataFrame whose columns are named by strings."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame):
+        try:
+            data = pd.DataFrame(data, dtype=object)
+        except ValueError as error:
+            raise ValueError(
+                f"data must be a DataFrame, a list of dicts or a dict of columns: {error}"
+            ) from None
+    if index:
+        data = data.reset_index(names=[name or "" for name in data.index.names])
+    names = [column if isinstance(column, tuple) else (column,) for column in data.columns]
+    return data.set_axis([" ".join(map(fmt, name)) for name in names], axis="columns")
+
+
+def _table(frame, digits, caption=None):
+    """Return a table in the two forms that a notebook stores, HTML and plain text."""
+    texts = frame.astype(object).map(lambda value: fmt(value, digits))
+    left = [i for i in range(frame.shape[1]) if not _has_numbers(frame.iloc[:, i])]
+    plain = texts.to_string(index=False) if len(texts) else " ".join(texts.columns)
+    lines = [caption] * bool(caption) + [line.rstrip() for line in plain.splitlines()]
+    return {"text/html": _styled(texts, left, caption).to_html(), "text/plain": "\n".join(lines)}
+
+
+def _has_numbers(column):
+    return any(isinstance(value, Real) and not isinstance(value, bool) for value in column)
+
+
+def _styled(texts, left, caption):
+    """Return a frame of texts as a `Styler`, the columns `left` to the left and all others to the right.
+
+    A Styler names its table by a random id to which its rules refer. Here the sides of the
+    columns are the name: it is the same in every run, and tables of one name have the same rules.
+    """
+    from pandas.io.formats.style import Styler
+
+    sides = ["left" if i in left else "right" for i in range(texts.shape[1])]
+    rules = [
+        {"selector": f".col{i}", "props": f"text-align: {side}"} for i, side in enumerate(sides)
+    ]
+    escaped = texts.map(html.escape).set_axis(
+        [html.escape(name) for name in texts.columns], axis="columns"
+    )
+    styler = Styler(escaped, uuid="".join(side[0] for side in sides), cell_ids=False).hide(
+        axis="index"
+    )
+    return styler.set_table_styles(rules).set_caption(html.escape(caption or ""))
+
+
+def _box(title, lines):
+    """Return pairs (label, text) under a title in the two forms that a notebook stores."""
+    labels, texts = zip(*lines)
+    styler = _styled(_frame({"label": labels, "text": texts}), [0, 1], title)
+    width = max(map(len, labels)) + 2
+    wrap = textwrap.TextWrapper(PAGE, subsequent_indent=" " * width)
+    plain = [title, *(wrap.fill(label.ljust(width) + text) for label, text in lines)]
+    return {"text/html": styler.hide(axis="columns").to_html(), "text/plain": "\n".join(plain)}
+
+
+# ---- records -----------------------------------------------------------------------------------
+# ----------------------
+
+
+def _storable(name, value):
     """Return `value` as JSON holds it, floats rounded; refuse by name what is no number, string or made of them."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _storable(f"{name}.{key}", item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(f"{name}.{i}", item) for i, item in enumerate(value)]
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):
-        value = float(value)
-        return float(f"{value:.5e}") + 0.0 if math.isfinite(value) else None if math.isnan(value) else str(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(f"{name}.{key}", item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(f"{name}.{i}", item) for i, item in enumerate(value)]
-    raise ValueError(f"{name} must be a number, a string, or a list, array or dict of them, got {type(value).__name__}")
+        return _storable_float(float(value))
+    raise ValueError(
+        f"{name} must be a number, a string, or a list, array or dict of them, got {type(value).__name__}"
+    )
+
+
+def _storable_float(x):
+    if math.isnan(x):
+        return None
+    return float(f"{x:.5e}") + 0.0 if math.isfinite(x) else str(x)
 
 
 def _leaves(name, value):
     if not isinstance(value, (dict, list)):
         return [(name, value)]
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    return [leaf for key, item in items for leaf in _leaves(f"{name}.{key}" if name else str(key), item)]
-
-
-def _bundle(data, digits, index, caption):
-    """Return a table in the two forms that a notebook stores, HTML and plain text."""
-    columns, rows = _grid(data, index)
-    right = [any(isinstance(r[i], Real) and not isinstance(r[i], bool) for r in rows) for i in range(len(columns))]
-    texts = [columns] + [[fmt(value, digits) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts)]
-    padded = [[t.rjust(w) if r else t.ljust(w) for t, w, r in zip(line, widths, right)] for line in texts]
-    head = f"<caption>{html.escape(caption)}</caption>\n" if caption else ""
-    top, *body = [_html_row("th" if line is columns else "td", line, right) for line in texts]
-    markup = f"<table>\n{head}<thead>\n{top}\n</thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody>\n</table>"
-    plain = ([caption] if caption else []) + ["  ".join(line).rstrip() for line in padded]
-    return {"text/html": markup, "text/plain": "\n".join(plain)}
-
-
-def _html_row(tag, texts, right):
-    sides = ["right" if r else "left" for r in right]
-    cells = [f'<{tag} style="text-align: {side}">{html.escape(text)}</{tag}>' for text, side in zip(texts, sides)]
-    return "<tr>" + "".join(cells) + "</tr>"
-
-
-def _grid(data, index):
-    """Return the column names and the rows of any of the forms that `table` takes."""
-    import pandas as pd
-    if not isinstance(data, pd.DataFrame):
-        try:
-            data = pd.DataFrame(data, dtype=object)
-        except ValueError as error:
-            raise ValueError(f"data must be a DataFrame, a list of dicts or a dict of columns: {error}") from None
-    if index:
-        data = data.reset_index(names=[name or "" for name in data.index.names])
-    columns = [" ".join(map(fmt, column if isinstance(column, tuple) else (column,))) for column in data.columns]
-    return columns, list(data.itertuples(index=False, name=None))
+    return [
+        leaf for key, item in items for leaf in _leaves(f"{name}.{key}" if name else str(key), item)
+    ]

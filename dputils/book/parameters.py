@@ -5,11 +5,13 @@
     seed: int = 1  # seed of all random streams, range [0, 4294967295]
     detail: bool = False  # whether to draw the fine grid too
 
-The comment says what the parameter is, with its unit, and ends with the allowed values. These are written nowhere else:
-`chapter.open`, `dputils.run` and `dputils.sweep` read them from this cell.
+The comment says what the parameter is, with its unit, and ends with the allowed values. These are
+written nowhere else: `chapter.open`, `dputils.run` and `dputils.sweep` read them from this cell.
 """
+
 import ast
 import io
+import math
 import re
 import tokenize
 from dataclasses import dataclass
@@ -19,16 +21,39 @@ from pathlib import Path
 
 import numpy as np
 
-TYPES = {"int": (int, Integral, "an integer"), "float": (float, Real, "a number"), "str": (str, str, "a string"),
-         "bool": (bool, (bool, np.bool_), "True or False")}  # declared type: Python type, what is accepted, in words
-_RANGE = re.compile(r"(?P<text>.*\S),? range (?P<left>[\[(])(?P<low>[^\s,]+), ?(?P<high>[^\s,]+)(?P<right>[\])])")
+# declared type: Python type, what is accepted, in words
+TYPES = {
+    "int": (int, Integral, "an integer"),
+    "float": (float, Real, "a number"),
+    "str": (str, str, "a string"),
+    "bool": (bool, (bool, np.bool_), "True or False"),
+}
+LONGEST = 60  # characters of a value that a message repeats
+_RANGE = re.compile(
+    r"(?P<text>.*\S),? range (?P<left>[\[(])(?P<low>[^\s,]+), ?(?P<high>[^\s,]+)(?P<right>[\])])"
+)
 _CHOICES = re.compile(r"(?P<text>.*\S),? one of (?P<choices>.+)")
 _FORM = "must have the form 'name: type = literal  # text, range [low, high]', one line, type int, float, str or bool"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One declared parameter: `text` says what it is; a number has `low` and `high`, or `choices` as strings have."""
+    """One declared parameter.
+
+    Parameters
+    ----------
+    name : str
+    type : {"int", "float", "str", "bool"}
+    default : int, float, str or bool
+    text : str
+        What the parameter is.
+    low, high : int or float, optional
+        The ends of the range of a number.
+    low_open, high_open : bool
+        Whether the range stops short of its end.
+    choices : tuple
+        The allowed values, where they are listed: strings or numbers.
+    """
 
     name: str
     type: str
@@ -47,14 +72,18 @@ class Parameter:
             return "one of " + ", ".join(map(str, self.choices))
         if self.low is None:
             return TYPES[self.type][2]
-        return f"in {'(' if self.low_open else '['}{self.low}, {self.high}{')' if self.high_open else ']'}"
+        left, right = "[("[self.low_open], "])"[self.high_open]
+        return f"in {left}{self.low}, {self.high}{right}"
 
     def admits(self, value):
-        """Return whether a value of the right type is among those allowed."""
-        if self.choices or self.low is None:
-            return value in self.choices or not self.choices
-        return self.low <= value <= self.high and not (
-            self.low_open and value == self.low or self.high_open and value == self.high)
+        """Return whether a value of the declared type is among those allowed."""
+        if self.choices:
+            return value in self.choices
+        if self.low is None:
+            return True
+        above = self.low < value if self.low_open else self.low <= value
+        below = value < self.high if self.high_open else value <= self.high
+        return above and below
 
 
 def parse_parameters(source):
@@ -63,8 +92,9 @@ def parse_parameters(source):
     Raises
     ------
     ValueError
-        If a line is not a literal with a type and a comment that ends with its allowed values, if papermill's own help
-        would miss the line, if `seed: int` is not declared, or if a default lies outside its own range.
+        If a line is not a literal with a type and a comment that ends with its allowed values, if
+        papermill's own help would miss the line, if `seed: int` is not declared, or if a default
+        lies outside its own range.
     """
     parameters = declared(source)
     if found := problems(parameters, {p.name: p.default for p in parameters}):
@@ -77,16 +107,37 @@ def read_parameters(notebook):
     return parse_parameters(tagged(notebook, "parameters")[1].source)
 
 
+def declared(source):
+    """Return the parameters of a `parameters` cell without a look at whether the defaults lie in their ranges.
+
+    Raises
+    ------
+    ValueError
+        As `parse_parameters`, but for the defaults.
+    """
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError as error:
+        raise ValueError(f"parameters cell, line {error.lineno}: {error.msg}") from None
+    lines, comments = source.splitlines(), _comments(source)
+    parameters = [
+        _parameter(s, lines[s.lineno - 1].strip(), comments.get(s.lineno, "")) for s in statements
+    ]
+    names = [p.name for p in parameters]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"parameters cell: {twice[0]} is declared twice")
+    if not any(p.name == "seed" and p.type == "int" for p in parameters):
+        raise ValueError("parameters cell: every chapter declares 'seed: int'")
+    return parameters
+
+
 def problems(parameters, values):
     """Return what is wrong with `values` (name -> value), a sentence each: unknown name, wrong type, out of range."""
-    known, found = {p.name: p for p in parameters}, []
-    for name, value in values.items():
-        if name in known:
-            found.append(_problem(known[name], value))
-        else:
-            close = get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            found.append(f"unknown parameter {name!r}: {hint}")
+    known = {p.name: p for p in parameters}
+    found = [
+        _problem(known[name], value) if name in known else _unknown(name, known)
+        for name, value in values.items()
+    ]
     return [sentence for sentence in found if sentence]
 
 
@@ -96,39 +147,103 @@ def converted(parameters, values):
     return {name: types[name](value) for name, value in values.items()}
 
 
-def _problem(parameter, value):
-    python, accepted, words = TYPES[parameter.type]
-    if not isinstance(value, accepted) or parameter.type != "bool" and isinstance(value, (bool, np.bool_)):
-        return f"{parameter.name} must be {words}, got {value!r}"
-    if not parameter.admits(value):
-        return f"{parameter.name} must be {parameter.range}, got {python(value)!r}"
+def shown(value):
+    """Return a value as a message repeats it: its `repr`, of a long one only the beginning and the length."""
+    if isinstance(value, Integral) and abs(value) >= 10**LONGEST:
+        return f"a whole number of about {math.log10(abs(value)):,.0f} digits"
+    return shortened(repr(value))
 
 
-def declared(source):
-    """Return the parameters of a `parameters` cell without a look at whether the defaults lie in their ranges."""
+def shortened(text):
+    """Return a text, of a long one only the beginning and the length."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}... ({len(text):,} characters)"
+
+
+def tagged(notebook, tag):
+    """Return the name of a notebook (a path or a notebook node) and its one code cell with this tag.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a notebook, or if it has no such cell or several.
+    """
+    import nbformat
+
+    name = "the notebook"
+    if not isinstance(notebook, nbformat.NotebookNode):
+        name, notebook = Path(notebook).name, read_notebook(notebook)
+    cells = [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and tag in cell.metadata.get("tags", [])
+    ]
+    if len(cells) != 1:
+        raise ValueError(
+            f"{name} has {len(cells) or 'no'} cell{'s' * (len(cells) > 1)} tagged {tag!r}, it needs one"
+        )
+    return name, cells[0]
+
+
+def read_notebook(path):
+    """Return the notebook in a file, in the newest form of the format.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or is not a notebook, whatever else it holds.
+    """
+    import nbformat
+
     try:
-        statements = ast.parse(source).body
-    except SyntaxError as error:
-        raise ValueError(f"parameters cell, line {error.lineno}: {error.msg}") from None
+        return nbformat.read(path, as_version=4)
+    except OSError as error:
+        raise ValueError(f"{Path(path).name} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError, KeyError, nbformat.ValidationError):
+        # JSON of another shape (`[]`, `{"cells": 1}`) fails inside nbformat wherever it is first
+        # looked at
+        raise ValueError(f"{Path(path).name} is not a notebook") from None
+
+
+def _unknown(name, known):
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    return f"unknown parameter {shown(name)}: {hint}"
+
+
+def _problem(parameter, value):
+    """Return what is wrong with the value of a known parameter, or None."""
+    python, accepted, words = TYPES[parameter.type]
+    is_truth = isinstance(value, (bool, np.bool_))
+    if not isinstance(value, accepted) or is_truth and parameter.type != "bool":
+        return f"{parameter.name} must be {words}, got {shown(value)}"
+    try:
+        value = python(value)
+    except OverflowError:  # a whole number beyond all floats
+        return f"{parameter.name} must be {parameter.range}, got {shown(value)}"
+    return (
+        None
+        if parameter.admits(value)
+        else f"{parameter.name} must be {parameter.range}, got {shown(value)}"
+    )
+
+
+def _comments(source):
+    """Return the comments of a cell by line number."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {t.start[0]: t.string.lstrip("# ").rstrip() for t in tokens if t.type == tokenize.COMMENT}
-    lines = source.splitlines()
-    parameters = [_parameter(s, lines[s.lineno - 1].strip(), comments.get(s.lineno, "")) for s in statements]
-    names = [p.name for p in parameters]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"parameters cell: {twice[0]} is declared twice")
-    if not any(p.name == "seed" and p.type == "int" for p in parameters):
-        raise ValueError("parameters cell: every chapter declares 'seed: int'")
-    return parameters
+    return {
+        t.start[0]: t.string.lstrip("# ").rstrip() for t in tokens if t.type == tokenize.COMMENT
+    }
 
 
 def _parameter(node, line, comment):
-    kind = node.annotation.id if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Name) else None
-    one_line = node.lineno == node.end_lineno
-    if kind not in TYPES or not isinstance(node.target, ast.Name) or node.value is None or not one_line:
+    """Return the parameter that a statement of the cell declares; `line` is its text."""
+    kind = _annotated_type(node)
+    if kind is None:
         raise ValueError(f"parameters cell: {line!r} {_FORM}")
     if line.count("=") > 1:
-        raise ValueError(f"parameters cell: {line!r} has a second '=': papermill drops such a line from its help")
+        raise ValueError(
+            f"parameters cell: {line!r} has a second '=': papermill drops such a line from its help"
+        )
     try:
         default = ast.literal_eval(node.value)
     except ValueError:
@@ -136,41 +251,60 @@ def _parameter(node, line, comment):
     return Parameter(node.target.id, kind, default, **_domain(node.target.id, kind, comment))
 
 
+def _annotated_type(node):
+    """Return the type in a statement `name: type = value` of one line, or None where it has another form."""
+    if not isinstance(node, ast.AnnAssign) or node.value is None or node.lineno != node.end_lineno:
+        return None
+    if not isinstance(node.target, ast.Name) or not isinstance(node.annotation, ast.Name):
+        return None
+    return node.annotation.id if node.annotation.id in TYPES else None
+
+
 def _domain(name, kind, comment):
     """Return the fields of a `Parameter` that its comment states."""
+    if kind == "bool":
+        found, ending = {"text": comment} if comment else None, ""
+    elif kind == "str":
+        found, ending = _choices(kind, comment), " and ends like 'one of a, b'"
+    else:
+        found = _choices(kind, comment) or _interval(comment)
+        ending = " and ends like 'range (0, 20]' or 'one of 1, 2, 5'"
+    if not found:
+        raise ValueError(f"parameters cell: {name} needs a comment that says what it is{ending}")
+    return found
+
+
+def _choices(kind, comment):
+    """Return the fields of a comment `text, one of a, b`, or None where it is another one."""
+    match = _CHOICES.fullmatch(comment)
+    if not match:
+        return None
     try:
-        if kind == "bool" and comment:
-            return {"text": comment}
-        if kind != "bool" and (match := _CHOICES.fullmatch(comment)):
-            words = [TYPES[kind][0](word.strip()) for word in match["choices"].split(",")]
-            return {"text": match["text"].rstrip(","), "choices": tuple(words)}
-        if kind in ("int", "float") and (match := _RANGE.fullmatch(comment)):
-            low, high = _number(match["low"]), _number(match["high"])
-            if low < high:
-                return {"text": match["text"].rstrip(","), "low": low, "high": high,
-                        "low_open": match["left"] == "(", "high_open": match["right"] == ")"}
-    except ValueError:
-        pass  # an end or a choice that is not a number
-    endings = {"bool": "", "str": " and ends like 'one of a, b'"}
-    raise ValueError(f"parameters cell: {name} needs a comment that says what it is"
-                     + endings.get(kind, " and ends like 'range (0, 20]' or 'one of 1, 2, 5'"))
+        choices = tuple(TYPES[kind][0](word.strip()) for word in match["choices"].split(","))
+    except ValueError:  # a choice that is not a number
+        return None
+    return {"text": match["text"].rstrip(","), "choices": choices}
+
+
+def _interval(comment):
+    """Return the fields of a comment `text, range (low, high]`, or None where it is another one."""
+    match = _RANGE.fullmatch(comment)
+    if not match:
+        return None
+    try:
+        low, high = _number(match["low"]), _number(match["high"])
+    except ValueError:  # an end that is not a number
+        return None
+    if not low < high:
+        return None
+    return {
+        "text": match["text"].rstrip(","),
+        "low": low,
+        "high": high,
+        "low_open": match["left"] == "(",
+        "high_open": match["right"] == ")",
+    }
 
 
 def _number(text):
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
-
-
-def tagged(notebook, tag):
-    """Return the name of a notebook (a path or a notebook node) and its one code cell with this tag."""
-    import nbformat
-    name = "the notebook"
-    if not isinstance(notebook, nbformat.NotebookNode):
-        name = Path(notebook).name
-        try:
-            notebook = nbformat.read(notebook, as_version=4)
-        except (nbformat.reader.NotJSONError, nbformat.ValidationError, UnicodeDecodeError):
-            raise ValueError(f"{name} is not a notebook") from None
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and tag in cell.metadata.get("tags", [])]
-    if len(cells) != 1:
-        raise ValueError(f"{name} has {len(cells) or 'no'} cell{'s' * (len(cells) > 1)} tagged {tag!r}, it needs one")
-    return name, cells[0]

@@ -1,51 +1,101 @@
 """Figures of the book: one style, one way to show a figure, one explorer with sliders.
 
-A figure is stored as a PNG whose bytes depend on the drawing alone, beside a sentence that says what it shows. An
-explorer holds a live picture where a kernel runs and the same still picture everywhere else (a viewer, the site,
-nbval, papermill).
+A figure is stored as a PNG whose bytes depend on the drawing alone, beside a sentence that says
+what it shows. An explorer holds a live picture where a kernel runs and the same still picture
+everywhere else (a viewer, the site, nbval, papermill).
 """
+
 import io
+import math
 import textwrap
-from itertools import cycle
+from itertools import cycle, product
+
+import numpy as np
+
+from dputils import checks
 
 # Okabe and Ito's colours, told apart by readers with any of the usual colour deficiencies.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#666666")
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#F0E442",
+    "#666666",
+)
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY)
 DPI = 90
 WIDTH = 6.6  # inches
+FRAMES = 48  # pictures of an explorer that the site can hold
+NORMAL_99 = 2.5758293035489004  # 99 % of a normal law lie within so many standard deviations
+SIDES = {  # of a label: its offset in points, and where it is anchored
+    "above": ((0, 5), "center", "bottom"),
+    "below": ((0, -5), "center", "top"),
+    "left": ((-6, 0), "right", "center"),
+    "right": ((6, 0), "left", "center"),
+    "above left": ((-3, 4), "right", "bottom"),
+    "above right": ((3, 4), "left", "bottom"),
+    "below left": ((-3, -4), "right", "top"),
+    "below right": ((3, -4), "left", "top"),
+}
 
 
 def style():
     """Set matplotlib's defaults for the book: DejaVu Sans, quiet axes, no frame above and right, fixed resolution."""
     import matplotlib as mpl
+
     mpl.rcParams.update(mpl.rcParamsDefault)
-    mpl.rcParams.update({
-        "figure.dpi": DPI, "savefig.dpi": DPI, "figure.figsize": (WIDTH, 3.2), "figure.constrained_layout.use": True,
-        "font.family": "DejaVu Sans", "font.size": 10, "axes.titlesize": 10.5, "axes.titlelocation": "left",
-        "axes.labelsize": 10, "xtick.labelsize": 9, "ytick.labelsize": 9, "legend.fontsize": 9, "legend.frameon": False,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#dddddd",
-        "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.8, "lines.markersize": 5,
-        "axes.prop_cycle": mpl.cycler(color=COLOURS), "svg.hashsalt": "dputils", "axes.formatter.use_mathtext": True,
-    })
+    mpl.rcParams.update(
+        {
+            "figure.dpi": DPI,
+            "savefig.dpi": DPI,
+            "figure.figsize": (WIDTH, 3.2),
+            "figure.constrained_layout.use": True,
+            "font.family": "DejaVu Sans",
+            "font.size": 10,
+            "axes.titlesize": 10.5,
+            "axes.titlelocation": "left",
+            "axes.labelsize": 10,
+            "xtick.labelsize": 9,
+            "ytick.labelsize": 9,
+            "legend.fontsize": 9,
+            "legend.frameon": False,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.color": "#dddddd",
+            "grid.linewidth": 0.6,
+            "axes.axisbelow": True,
+            "lines.linewidth": 1.8,
+            "lines.markersize": 5,
+            "axes.prop_cycle": mpl.cycler(color=COLOURS),
+            "svg.hashsalt": "dputils",
+            "axes.formatter.use_mathtext": True,
+        }
+    )
 
 
 def figure(columns=1, rows=1, height=3.2, **options):
-    """Return `(figure, axes)` of the book's width and `height` inches, made without pyplot so that nothing is shown
-    twice."""
+    """Return `(figure, axes)` of the book's width and `height` inches, made without pyplot so
+    that nothing is shown twice."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+
     fig = Figure(figsize=(WIDTH, height))
     FigureCanvasAgg(fig)
     return fig, fig.subplots(rows, columns, **options)
 
 
 def png(fig):
-    """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib; its layout is fixed
-    from then on."""
+    """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib;
+    its layout is fixed from then on."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
-    fig.set_layout_engine("none")  # computed anew from where it ended, a layout would move by a pixel
+    fig.set_layout_engine(
+        "none"
+    )  # computed anew from where it ended, a layout would move by a pixel
     return buffer.getvalue()
 
 
@@ -58,21 +108,123 @@ def show(fig, alt):
         If `alt` is missing or too short to be of use to a reader who cannot see the picture.
     """
     from IPython.display import display
+
     display(_bundle(png(fig), alt), raw=True)
 
 
-def explore(draw, alt, **sliders):
-    """Show `draw(**values) -> Figure` under sliders, and as a still picture at their starting values where no
-    kernel runs.
+def errorbars(
+    ax, x, samples=None, *, mean=None, sd=None, n=None, transform=None, colour=ORANGE, **options
+):
+    """Draw means as points with their 99 % intervals, mean +- 2.576 sd/sqrt(n): each holds by itself.
+
+    Give either the samples or their mean, standard deviation and number (for a share p of n:
+    `mean=p`, `sd=np.sqrt(p * (1 - p))`). On a logarithmic axis, set before the call, no interval
+    reaches below a tenth of its mean, so that all of them can be drawn.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+    x : array of shape (k,), or number
+    samples : array of shape (k, n), optional
+        A row of independent measurements for each x.
+    mean, sd : arrays of shape (k,), optional
+    n : int or array of shape (k,), optional
+    transform : function, optional
+        Applied to mean and ends, for example `np.sqrt` where squared errors were measured.
+    colour : str
+    **options
+        Handed on to `ax.errorbar`.
+
+    Returns
+    -------
+    (low, high) : arrays of shape (k,)
+        The ends that are drawn.
+
+    Raises
+    ------
+    ValueError
+        If there are neither samples nor mean, sd and n, or both.
+    """
+    if (
+        (samples is None) == (mean is None)
+        or (mean is None) != (sd is None)
+        or (mean is None) != (n is None)
+    ):
+        raise ValueError("samples or else mean, sd and n must be given")
+    if samples is not None:
+        samples = np.atleast_2d(np.asarray(samples, dtype=float))
+        mean, n = samples.mean(axis=1), samples.shape[1]
+        sd = samples.std(axis=1, ddof=1)
+    x, mean = np.atleast_1d(x), np.atleast_1d(np.asarray(mean, dtype=float))
+    low, high = _interval(
+        mean, NORMAL_99 * np.asarray(sd) / np.sqrt(n), ax.get_yscale() == "log", transform
+    )
+    centre = mean if transform is None else transform(mean)
+    ax.errorbar(
+        x,
+        centre,
+        [centre - low, high - centre],
+        **{"fmt": "o", "color": colour, "capsize": 3, **options},
+    )
+    return low, high
+
+
+def label(ax, at, text, x=None, *, side="above", colour=None, **options):
+    """Write a text beside a line or a point, instead of a legend.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Its scales (linear, logarithmic) are set before.
+    at : matplotlib line, or (x, y)
+        A line gives its colour to the label.
+    text : str
+    x : number, optional
+        Where on the line; required for a line.
+    side : str
+        Where the text stands from there (`SIDES`): "above", "below", "left", "right", "above
+        left", ...
+    colour : str, optional
+    **options
+        Handed on to `ax.annotate`.
+
+    Raises
+    ------
+    ValueError
+        If x is missing or lies outside the line, or there is no such side.
+    """
+    checks.one_of("side", side, tuple(SIDES))
+    is_line = hasattr(at, "get_xdata")
+    place = _on_line(ax, at, x) if is_line else at
+    colour = colour or (at.get_color() if is_line else GREY)
+    offset, horizontal, vertical = SIDES[side]
+    ax.annotate(
+        text,
+        place,
+        offset,
+        textcoords="offset points",
+        ha=horizontal,
+        va=vertical,
+        color=colour,
+        **options,
+    )
+
+
+def explore(draw, alt, *, frames=None, **sliders):
+    """Show `draw(**values) -> Figure` under sliders, and as a still picture at their starting
+    values where no kernel runs.
 
     Parameters
     ----------
     draw : function
-        Takes one keyword argument per slider and returns a matplotlib figure (`figure()` makes one). Called anew at
-        each move; it should be quick and should draw its noise from a stream made inside, so that a value always
-        gives the same picture.
+        Takes one keyword argument per slider and returns a matplotlib figure (`figure()` makes
+        one). Called anew at each move; it should be quick and should draw its noise from a stream
+        made inside, so that a value always gives the same picture.
     alt : str
         What to see in the still picture.
+    frames : dict, optional
+        Slider name -> the values that a page without a kernel offers, its start among them; a
+        slider that is not named stays at its start. At most 48 pictures in all.
     **sliders
         `name=(label, low, high, step, start)`; whole numbers give an integer slider.
 
@@ -80,11 +232,22 @@ def explore(draw, alt, **sliders):
     -------
     None
         Displays one output that holds the live view, the picture and its description together.
+
+    Raises
+    ------
+    ValueError
+        If `alt` says too little, a slider makes no sense, or the frames are not places of the
+        sliders.
     """
     import ipywidgets as widgets
     from IPython.display import display
+
     _checked(alt)
-    controls = {name: _slider(widgets, name, spec) for name, spec in sliders.items()}
+    for name, spec in sliders.items():
+        _check_slider(name, spec)
+    if frames is not None:
+        frame_values(frames, sliders)
+    controls = {name: _slider(widgets, spec) for name, spec in sliders.items()}
     picture = png(draw(**{name: control.value for name, control in controls.items()}))
     size = {"width": f"{WIDTH * DPI:.0f}px", "max_width": "100%", "object_fit": "contain"}
     image = widgets.Image(value=picture, format="png", layout=size)
@@ -99,41 +262,83 @@ def explore(draw, alt, **sliders):
     display({"application/vnd.jupyter.widget-view+json": view, **_bundle(picture, alt)}, raw=True)
 
 
+def frame_values(frames, sliders):
+    """Return what an explorer's frames stand for: the arguments of each picture, a dict each, the last slider fastest.
+
+    Parameters
+    ----------
+    frames, sliders : dict
+        As `explore` takes them.
+
+    Raises
+    ------
+    ValueError
+        If a name is no slider, a value is given twice or is no place of its slider, a start is
+        left out, or there are more than 48 pictures.
+    """
+    if not isinstance(frames, dict) or not frames:
+        raise ValueError(f"frames must be a dict, slider -> values, got {frames!r}")
+    if unknown := [name for name in frames if name not in sliders]:
+        raise ValueError(f"frames must name sliders, {', '.join(sliders)}, got {unknown[0]!r}")
+    for name, values in frames.items():
+        _check_frames(name, list(values), sliders[name])
+    places = {name: frames.get(name, [spec[4]]) for name, spec in sliders.items()}
+    count = math.prod(len(values) for values in places.values())
+    if count > FRAMES:
+        raise ValueError(f"frames must be at most {FRAMES} pictures in all, got {count}")
+    return [dict(zip(places, values)) for values in product(*places.values())]
+
+
 def ledger_bar(ledger):
     """Return a figure of a ledger's budget: one bar in the ledger's unit, one segment per release, the rest in grey.
 
     Parameters
     ----------
     ledger : dputils.accounting.Ledger
-        Any ledger; parts of a partition are drawn as the one cost they have together. A label that does not fit is
-        left out.
+        Any ledger; parts of a partition are drawn as the one cost they have together. A label
+        that does not fit is left out.
     """
     fig, ax = figure(height=1.5)
     left, total = 0.0, float(ledger.budget[0])
     for (label, cost), colour in zip((row for row in ledger.costs() if row[1]), cycle(COLOURS)):
         ax.barh([0], [float(cost)], left=left, color=colour, edgecolor="white")
-        ax.text(left + float(cost) / 2, 0, _fitted(label, 90 * float(cost) / total),
-                ha="center", va="center", fontsize=8, color="black" if colour in (ORANGE, PURPLE, SKY) else "white")
+        ax.text(
+            left + float(cost) / 2,
+            0,
+            _fitted(label, 90 * float(cost) / total),
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="black" if colour in (ORANGE, PURPLE, SKY) else "white",
+        )
         left += float(cost)
     if ledger.remaining[0] > 0:
         ax.barh([0], [total - left], left=left, color="#e4e4e4", edgecolor="white")
     unit = ledger.unit or "epsilon"
-    ax.set(yticks=[], xlabel=f"privacy budget spent, {unit} ({ledger.neighbours} neighbours)", xlim=(0, total))
+    ax.set(
+        yticks=[],
+        xlabel=f"privacy budget spent, {unit} ({ledger.neighbours} neighbours)",
+        xlim=(0, total),
+    )
     ax.grid(False)
     ax.spines["left"].set_visible(False)
     return fig
 
 
 def _fitted(label, width):
-    """The label in lines of at most `width` characters, at 8 points a 90th of the bar each; nothing if it does not
-    fit."""
+    """The label in lines of at most `width` characters, at 8 points a 90th of the bar each;
+    nothing if it does not fit."""
     lines = textwrap.wrap(label, max(1, int(width)), break_long_words=False)
     return "\n".join(lines) if len(lines) <= 5 and max(map(len, lines), default=0) <= width else ""
 
 
 def _bundle(picture, alt):
     import base64
-    return {"image/png": base64.b64encode(picture).decode("ascii"), "text/plain": f"[figure: {_checked(alt)}]"}
+
+    return {
+        "image/png": base64.b64encode(picture).decode("ascii"),
+        "text/plain": f"[figure: {_checked(alt)}]",
+    }
 
 
 def _checked(alt):
@@ -142,12 +347,64 @@ def _checked(alt):
     return alt
 
 
-def _slider(widgets, name, spec):
+def _interval(mean, half, positive, transform):
+    """Return the ends mean -+ half, the lower one kept from zero where only positive numbers can be drawn."""
+    low, high = mean - half, mean + half
+    if transform is not None:
+        low, high = transform(np.maximum(low, 0)), transform(high)
+        mean = transform(mean)
+    return np.maximum(low, 0.1 * mean) if positive else low, high
+
+
+def _on_line(ax, line, x):
+    """Return the point of a line at x, as drawn: straight between its points on the scales of the axes."""
+    xs, ys = (np.asarray(values, dtype=float) for values in line.get_data())
+    if x is None or not xs.min() <= x <= xs.max():
+        raise ValueError(f"x must be on the line, from {xs.min():g} to {xs.max():g}, got {x!r}")
+    across, up = ax.xaxis.get_transform(), ax.yaxis.get_transform()
+    order = np.argsort(xs, kind="stable")
+    height = np.interp(across.transform(x), across.transform(xs[order]), up.transform(ys[order]))
+    return x, float(up.inverted().transform(height))
+
+
+def _check_slider(name, spec):
     if len(spec) != 5:
         raise ValueError(f"{name} must be (label, low, high, step, start), got {spec!r}")
-    label, low, high, step, start = spec
+    _, low, high, step, start = spec
     if not (low <= start <= high and low < high and step > 0):
-        raise ValueError(f"{name} must have low < high, step above 0 and start between low and high, got {spec!r}")
-    kind = widgets.IntSlider if all(isinstance(v, int) for v in (low, high, step, start)) else widgets.FloatSlider
-    return kind(value=start, min=low, max=high, step=step, description=label, continuous_update=False,
-                style={"description_width": "initial"}, layout={"width": "32em"})
+        raise ValueError(
+            f"{name} must have low < high, step above 0 and start between low and high, got {spec!r}"
+        )
+
+
+def _check_frames(name, values, spec):
+    _, low, high, step, start = spec
+    for value in values:
+        places = (value - low) / step
+        if not low <= value <= high or abs(places - round(places)) > 1e-6:
+            raise ValueError(
+                f"frames of {name} must be places of its slider, {spec!r}, got {value!r}"
+            )
+    if start not in values:
+        raise ValueError(f"frames of {name} must hold its start, {start!r}, got {values!r}")
+    if len(set(values)) < len(values):
+        raise ValueError(f"frames of {name} must not repeat a value, got {values!r}")
+
+
+def _slider(widgets, spec):
+    label, low, high, step, start = spec
+    kind = (
+        widgets.IntSlider
+        if all(isinstance(v, int) for v in (low, high, step, start))
+        else widgets.FloatSlider
+    )
+    return kind(
+        value=start,
+        min=low,
+        max=high,
+        step=step,
+        description=label,
+        continuous_update=False,
+        style={"description_width": "initial"},
+        layout={"width": "32em"},
+    )

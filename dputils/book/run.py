@@ -1,12 +1,16 @@
 """One rerun of a chapter with checked parameters: `python -m dputils.run CHAPTER [-p name=value ...] [-o OUT]`.
 
-Plain papermill only warns about a misspelled name and starts a kernel before it looks at a value. Here every name, type
-and range is first checked against the chapter's parameters cell, and all problems are told in one message.
+Plain papermill only warns about a misspelled name and starts a kernel before it looks at a value.
+Here every name, type and range is first checked against the chapter's parameters cell, and all
+problems are told in one message.
 
-Exit status: 0 when the notebook ran and was written, 1 when it failed (then nothing is written; an older file of that
-name stays as it was), 2 when the request was refused before any kernel started.
+Exit status: 0 when the notebook ran and was written, 1 when it failed (then nothing is written;
+an older file of that name stays as it was), 2 when the request was refused before any kernel
+started.
 """
+
 import argparse
+import contextlib
 import logging
 import os
 import sys
@@ -15,11 +19,28 @@ from pathlib import Path
 
 from dputils import checks
 from dputils.book import chapter
+from dputils.book.parameters import (
+    converted,
+    problems,
+    read_notebook,
+    read_parameters,
+    shortened,
+    tagged,
+)
 
 TIMEOUT = 600  # seconds that one cell may take
-# What makes reruns alike: the kernel of this environment, a fixed order of sets, one thread for linear algebra.
-ENVIRONMENT = {"JUPYTER_PREFER_ENV_PATH": "1", "PYTHONHASHSEED": "0",
-               "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# What makes reruns alike: the kernel of this environment, a fixed order of sets, one thread for
+# linear algebra.
+ENVIRONMENT = {
+    "JUPYTER_PREFER_ENV_PATH": "1",
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+# A kernel logs to the terminal it was started from, from warnings on (that it talks over TCP, for
+# example): only its command line can tell it not to. What matters is raised.
+KERNEL = ["--log-level=50"]
 
 
 def find(name):
@@ -34,27 +55,36 @@ def find(name):
         if not Path(name).is_file():
             raise ValueError(f"there is no notebook {str(name)!r}")
         return Path(name)
-    book = {path.stem: path for path in sorted(chapter.BOOK.glob("[0-9][0-9]-*.ipynb")) if "." not in path.stem}
-    wanted = str(name).zfill(2)
+    book = {path.stem: path for path in of_the_book() if path.stem[:2].isdigit()}
+    wanted = str(name).zfill(2) if str(name).isdecimal() else str(name)
     for stem, path in book.items():
         if wanted in (stem, stem[:2]):
             return path
     close = get_close_matches(wanted, book, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(book) or 'no chapters'}"
+    hint = (
+        f"did you mean {close[0]!r}?" if close else f"there are {', '.join(book) or 'no chapters'}"
+    )
     raise ValueError(f"unknown chapter {str(name)!r}: {hint}")
+
+
+def of_the_book():
+    """Return the paths of the book's own notebooks, in order; executed copies (NN-name.out.ipynb) are none."""
+    return [path for path in sorted(chapter.BOOK.glob("*.ipynb")) if "." not in path.stem]
 
 
 def describe(parameters):
     """Return the parameters as text, one a line: name, type, default, what it is, allowed values."""
     heads = [f"{p.name}: {p.type} = {p.default!r}" for p in parameters]
     width = max(map(len, heads))
-    return "\n".join(f"{head.ljust(width)}  {p.text}, {p.range}" for head, p in zip(heads, parameters))
+    return "\n".join(
+        f"{head.ljust(width)}  {p.text}, {p.range}" for head, p in zip(heads, parameters)
+    )
 
 
 def check(name, values):
     """Return what stands against running a chapter with `values` (name -> value), as a list of sentences."""
     try:
-        return chapter.problems(_prepared(find(name)), values)
+        return problems(_prepared(find(name)), values)
     except ValueError as error:
         return [str(error)]
 
@@ -78,22 +108,27 @@ def execute(name, values, out=None, timeout=TIMEOUT, progress=False):
     Raises
     ------
     ValueError
-        If a parameter is unknown, of the wrong type or out of range (all in one sentence); nothing has run then.
+        If a parameter is unknown, of the wrong type or out of range, or if nothing can be written
+        to `out` or it is a notebook of the book (all in one sentence); nothing has run then.
     RuntimeError
         If the notebook fails, runs out of time or leaves no record; nothing is written then.
     """
     checks.integer("timeout", timeout, 1)
     path = find(name)
     parameters = _prepared(path)
-    if found := chapter.problems(parameters, values):
+    found = problems(parameters, values)
+    if out is not None:
+        found += [f"out {problem}" for problem in output_problems(path, Path(out))]
+    if found:
         raise ValueError("; ".join(found))
-    notebook = _papermill(path, chapter.converted(parameters, values), timeout, progress)
+    notebook = _papermill(path, converted(parameters, values), timeout, progress)
     try:
         record = chapter.read_record(notebook)
     except ValueError as error:
         raise RuntimeError(f"{path.stem}: {error}") from None
     if out is not None:
         import nbformat
+
         write_whole(out, nbformat.writes(notebook).encode() + b"\n")
     return record
 
@@ -114,7 +149,7 @@ def split_pairs(pairs):
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not name or not equals:
-            found.append(f"-p {pair} must be written name=value")
+            found.append(f"-p {shortened(pair)} must be written name=value")
         elif name in texts:
             found.append(f"{name} is given twice")
         else:
@@ -133,16 +168,32 @@ def write_whole(path, content):
         part.unlink(missing_ok=True)
 
 
+def output_problems(path, out):
+    """Return why the notebook of a run of `path` cannot be written to `out`, as a list of at most one sentence."""
+    if out.suffix != ".ipynb":
+        return [f"must name an .ipynb file or a folder that exists, got {shortened(str(out))}"]
+    if not out.parent.is_dir():
+        return [f"names a folder that does not exist: {shortened(str(out.parent))}"]
+    if out.exists() and out.samefile(path):
+        return ["would overwrite the chapter itself"]
+    if out.exists() and (own := [one for one in of_the_book() if out.samefile(one)]):
+        return [f"would overwrite a notebook of the book, {own[0].name}"]
+    return folder_problems(out.parent)
+
+
+def folder_problems(folder):
+    """Return why nothing can be written into a folder, as a list of at most one sentence; it is tried."""
+    try:
+        write_whole(folder / f".{os.getpid()}.tried", b"")
+        (folder / f".{os.getpid()}.tried").unlink()
+    except OSError as error:
+        return [f"names a folder that cannot be written to: {folder} ({error.strerror})"]
+    return []
+
+
 def main(arguments=None):
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m dputils.run", description="Run a chapter with other parameters.")
-    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
-    parser.add_argument("-p", "--parameter", action="append", default=[], metavar="name=value", help="set a parameter")
-    parser.add_argument("-o", "--out", help="the notebook to write, or its folder (default: NN-name.out.ipynb, here)")
-    parser.add_argument("--timeout", type=int, default=TIMEOUT, help="seconds one cell may take (default: %(default)s)")
-    parser.add_argument("--describe", action="store_true", help="list the chapter's parameters and stop")
-    options = parser.parse_args(arguments)
-    os.environ.update(ENVIRONMENT)
+    options = _parser().parse_args(arguments)
     try:
         path = find(options.chapter)
         parameters = _prepared(path)
@@ -154,7 +205,7 @@ def main(arguments=None):
         return refused("run", options.chapter, error)
     try:
         record = execute(path, values, out, options.timeout, progress=sys.stderr.isatty())
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         print(f"dputils.run: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -168,27 +219,58 @@ def main(arguments=None):
 
 def refused(command, name, error):
     """Print the problems of a `ValueError`, one line for each of its arguments; return the exit status of a refusal."""
-    print("\n  ".join([f"dputils.{command}: {name} does not run:", *map(str, error.args)]), file=sys.stderr)
+    print(
+        "\n  ".join([f"dputils.{command}: {name} does not run:", *map(str, error.args)]),
+        file=sys.stderr,
+    )
     return 2
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="python -m dputils.run", description="Run a chapter with other parameters."
+    )
+    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
+    parser.add_argument(
+        "-p",
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="name=value",
+        help="set a parameter",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        help="the notebook to write, or its folder (default: NN-name.out.ipynb, here)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=int,
+        default=TIMEOUT,
+        help="seconds one cell may take (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--describe", action="store_true", help="list the chapter's parameters and stop"
+    )
+    return parser
 
 
 def _request(path, parameters, options):
     """Return the values and the output path of a command line; raise `ValueError` with all problems as arguments."""
     texts, found = split_pairs(options.parameter)
     types = {p.name: p for p in parameters}
-    values = {name: from_text(types[name], text) if name in types else text for name, text in texts.items()}
-    found += chapter.problems(parameters, values)
+    values = {
+        name: from_text(types[name], text) if name in types else text
+        for name, text in texts.items()
+    }
+    found += problems(parameters, values)
     if options.timeout < 1:
         found.append(f"--timeout must be at least 1, got {options.timeout}")
     out = Path(options.out or ".")
     if out.is_dir():
         out = out / f"{path.stem}.out.ipynb"
-    elif out.suffix != ".ipynb":
-        found.append(f"-o must name an .ipynb file or a folder that exists, got {options.out}")
-    elif not out.parent.is_dir():
-        found.append(f"-o names a folder that does not exist: {out.parent}")
-    elif out.resolve() == path.resolve():
-        found.append("-o would overwrite the chapter itself")
+    found += [f"-o {problem}" for problem in output_problems(path, out)]
     if found:
         raise ValueError(*found)
     return values, out
@@ -196,27 +278,60 @@ def _request(path, parameters, options):
 
 def _prepared(path):
     """Return the parameters of a notebook that has what a rerun needs: a parameters cell and a results cell."""
-    chapter.tagged(path, "results")
-    return chapter.read_parameters(path)
+    tagged(path, "results")
+    return read_parameters(path)
 
 
 def _papermill(path, values, timeout, progress):
     """Return the executed notebook with papermill's injected cell and without its clock times and paths."""
-    import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError
+
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what matters is raised
     try:
-        notebook = papermill.execute_notebook(
-            nbformat.read(path, as_version=4), None, parameters=values, kernel_name="python3", language="python",
-            progress_bar=progress, execution_timeout=timeout, record_timing=False, extra_arguments=["--log-level=50"])
+        with _environment():
+            notebook = papermill.execute_notebook(
+                read_notebook(path),
+                None,
+                parameters=values,
+                kernel_name="python3",
+                language="python",
+                progress_bar=progress,
+                execution_timeout=timeout,
+                record_timing=False,
+                extra_arguments=KERNEL,
+            )
     except papermill.PapermillExecutionError as error:
-        value = " ".join(error.evalue.split())
-        raise RuntimeError(f"{path.stem} failed in cell [{error.exec_count}]: {error.ename}: {value}") from None
+        sentence = " ".join(error.evalue.split())
+        raise RuntimeError(
+            f"{path.stem} failed in cell [{error.exec_count}]: {error.ename}: {sentence}"
+        ) from None
     except CellTimeoutError:
         raise RuntimeError(f"{path.stem} failed: a cell took longer than {timeout} s") from None
     except Exception as error:
-        raise RuntimeError(f"{path.stem} failed: {type(error).__name__}: {' '.join(str(error).split())}") from None
+        raise RuntimeError(
+            f"{path.stem} failed: {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from None
+    return _without_traces(notebook)
+
+
+@contextlib.contextmanager
+def _environment():
+    """Let kernels that are started here have `ENVIRONMENT`; afterwards this process is as it was before."""
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _without_traces(notebook):
+    """Return a notebook without what papermill notes in its metadata."""
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)

@@ -1,16 +1,19 @@
 """The claims of the five documents the book grew out of, and the checks that hold them.
 
-`data/claims.csv` lists every claim with its recorded verdict: `holds`, `wrong`, `imprecise`, `not checkable`, or empty
-while its chapter is still to be written. A chapter computes, then calls `check` or `not_checkable` once for each of its
-claims. The call prints one line and raises `ContradictedClaim` when the outcome does not support the record:
+`data/claims.csv` lists every claim with its recorded verdict: `holds`, `wrong`, `imprecise`, `not
+checkable`, or empty while its chapter is still to be written. A chapter computes, then calls
+`check` or `not_checkable` once for each of its claims. The call prints one line and raises
+`ContradictedClaim` when the outcome does not support the record:
 
     outcome                                                       supports
     printed and computed agree, or the statement holds            holds
     they differ (the statement fails) and the correction is true  wrong, imprecise
     a reason why nothing can be computed                          not checkable
 
-A `wrong` or `imprecise` claim therefore needs `corrected=`: a check that merely fails does not support such a verdict.
+A `wrong` or `imprecise` claim therefore needs `corrected=`: a check that merely fails does not
+support such a verdict.
 """
+
 import csv
 import difflib
 import textwrap
@@ -56,6 +59,7 @@ def _records():
 def claims():
     """Return all claims as a new pandas table of strings, one row a claim; the file is read once."""
     import pandas as pd
+
     return pd.DataFrame(list(_records().values()), columns=Claim._fields)
 
 
@@ -68,7 +72,15 @@ def claim(id):
     return _records()[id]
 
 
-def check(id, *, printed=None, computed=None, tolerance=None, holds=None, corrected=None, because=""):
+def belongs(claim, stem):
+    """Return whether a claim belongs to the notebook NN-short-name: its `chapter` is NN or short-name."""
+    number, _, name = stem.partition("-")
+    return claim.chapter in (number, name)
+
+
+def check(
+    id, *, printed=None, computed=None, tolerance=None, holds=None, corrected=None, because=""
+):
     """Hold a claim (or a list of numeric ones, element by element) against what was computed; print a line for each.
 
     Numbers: `check(id, printed=8.4, computed=mean, tolerance=0.05)`.
@@ -77,14 +89,16 @@ def check(id, *, printed=None, computed=None, tolerance=None, holds=None, correc
     Parameters
     ----------
     id : str or list of str
-        With a list, `printed`, `computed` and `corrected` have one element an id (`None` where nothing is corrected).
+        With a list, `printed`, `computed` and `corrected` have one element an id (`None` where
+        nothing is corrected).
     printed, computed : numbers or arrays of one shape
-        The document's and ours; they agree when no difference exceeds `tolerance` (absolute, required).
+        The document's and ours; they agree when no difference exceeds `tolerance` (absolute,
+        required).
     holds : bool
         Whether the claim, a statement, is true as printed.
     corrected : number, array or bool, optional
-        For a claim recorded as wrong or imprecise: the right value, which `computed` must meet within `tolerance`;
-        for a statement, whether its corrected or narrowed form is true.
+        For a claim recorded as wrong or imprecise: the right value, which `computed` must meet
+        within `tolerance`; for a statement, whether its corrected or narrowed form is true.
     because : str
         A few words, shortened to the line; for a statement required.
 
@@ -96,14 +110,16 @@ def check(id, *, printed=None, computed=None, tolerance=None, holds=None, correc
         If the id is unknown or the arguments fit neither form.
     """
     if isinstance(id, (list, tuple)):
-        return _check_each(id, printed, computed, corrected, tolerance=tolerance, holds=holds, because=because)
+        return _check_each(
+            id, printed, computed, corrected, tolerance=tolerance, holds=holds, because=because
+        )
     record = claim(id)
     if holds is not None:
         if not because or any(given is not None for given in (printed, computed, tolerance)):
-            raise ValueError(f"{id}: a statement takes holds and because, and no printed, computed or tolerance")
-        if not all(isinstance(value, (bool, np.bool_)) for value in (holds, False if corrected is None else corrected)):
-            raise ValueError(f"{id}: holds and corrected must be True or False, got {holds!r} and {corrected!r}")
-        agrees, right = bool(holds), bool(corrected)
+            raise ValueError(
+                f"{id}: a statement takes holds and because, and no printed, computed or tolerance"
+            )
+        agrees, right = _judged(id, holds, corrected)
         outcome, shown = f"the statement {'holds' if agrees else 'fails'}", ""
     else:
         agrees, right = _compare(id, printed, computed, tolerance, corrected)
@@ -118,24 +134,44 @@ def not_checkable(id, reason):
     for one in [id] if isinstance(id, str) else id:
         record = claim(one)
         if not isinstance(reason, str) or not reason.strip():
-            raise ValueError(f"{one}: reason must say why the claim cannot be checked, got {reason!r}")
+            raise ValueError(
+                f"{one}: reason must say why the claim cannot be checked, got {reason!r}"
+            )
         _decided(record)
         if record.verdict != "not checkable":
-            raise ContradictedClaim(f"{one} is recorded as {record.verdict!r}, but was called not checkable.")
+            raise ContradictedClaim(
+                f"{one} is recorded as {record.verdict!r}, but was called not checkable."
+            )
         _print(record, reason)
 
 
 def _check_each(ids, printed, computed, corrected, **common):
     corrected = [None] * len(ids) if corrected is None else corrected
-    if not all(np.iterable(values) and len(values) == len(ids) for values in (printed, computed, corrected)):
-        raise ValueError(f"{len(ids)} ids need as many printed, computed and corrected; statements go one by one")
+    if not all(
+        np.iterable(values) and len(values) == len(ids) for values in (printed, computed, corrected)
+    ):
+        raise ValueError(
+            f"{len(ids)} ids need as many printed, computed and corrected; statements go one by one"
+        )
     for id, theirs, ours, right in zip(ids, printed, computed, corrected):
         check(id, printed=theirs, computed=ours, corrected=right, **common)
 
 
+def _judged(id, holds, corrected):
+    """Return whether a statement is true as printed, and whether its corrected form is."""
+    for value in (holds, corrected):
+        if not isinstance(value, (bool, np.bool_, type(None))):
+            raise ValueError(
+                f"{id}: holds and corrected must be True or False, got {holds!r} and {corrected!r}"
+            )
+    return bool(holds), bool(corrected)
+
+
 def _compare(id, printed, computed, tolerance, corrected):
     if printed is None or computed is None or tolerance is None:
-        raise ValueError(f"{id}: numbers need printed, computed and tolerance; statements need holds and because")
+        raise ValueError(
+            f"{id}: numbers need printed, computed and tolerance; statements need holds and because"
+        )
     if checks.number("tolerance", tolerance) < 0:
         raise ValueError(f"tolerance must not be negative, got {tolerance!r}")
     agrees = _within("printed", printed, computed, tolerance)
@@ -144,7 +180,9 @@ def _compare(id, printed, computed, tolerance, corrected):
 
 def _within(name, theirs, computed, tolerance):
     if np.shape(theirs) != np.shape(computed):
-        raise ValueError(f"{name} and computed must have one shape, got {np.shape(theirs)} and {np.shape(computed)}")
+        raise ValueError(
+            f"{name} and computed must have one shape, got {np.shape(theirs)} and {np.shape(computed)}"
+        )
     return bool(np.all(_gap(theirs, computed) <= tolerance))
 
 
@@ -153,7 +191,9 @@ def _gap(theirs, computed):
     theirs, computed = np.asarray(theirs, dtype=float), np.asarray(computed, dtype=float)
     with np.errstate(invalid="ignore"):
         gap = np.where(theirs == computed, 0.0, np.abs(theirs - computed))
-        return np.maximum(gap - 8 * np.spacing(np.abs(np.where(np.isfinite(theirs), theirs, 0.0))), 0.0)
+        return np.maximum(
+            gap - 8 * np.spacing(np.abs(np.where(np.isfinite(theirs), theirs, 0.0))), 0.0
+        )
 
 
 def _support(record, agrees, has_correction, right, outcome):
@@ -163,9 +203,13 @@ def _support(record, agrees, has_correction, right, outcome):
     if agrees and has_correction:
         raise ValueError(f"{record.id} is recorded as 'holds' and takes no corrected")
     if not agrees and not has_correction:
-        raise ValueError(f"{record.id} is recorded as {record.verdict!r} and needs corrected, what is right instead")
+        raise ValueError(
+            f"{record.id} is recorded as {record.verdict!r} and needs corrected, what is right instead"
+        )
     if not (agrees or right):
-        raise ContradictedClaim(f"{record.id} is recorded as {record.verdict!r}, but its correction is not confirmed.")
+        raise ContradictedClaim(
+            f"{record.id} is recorded as {record.verdict!r}, but its correction is not confirmed."
+        )
 
 
 def _decided(record):
@@ -184,7 +228,10 @@ def _numbers(printed, computed, tolerance):
     if max(len(left), len(right)) > 13:
         gap = _gap(printed, computed)
         beyond = int(np.sum(~(gap <= tolerance)))
-        left, right = f"{printed.size} values", f"{beyond} differ" if beyond else f"gap {_number(gap.max())}"
+        left, right = (
+            f"{printed.size} values",
+            f"{beyond} differ" if beyond else f"gap {_number(gap.max())}",
+        )
     return f"printed {left:<13} computed {right:<13} "
 
 
