@@ -1,20 +1,23 @@
-"""Reading private values: exactly, by public rules, never refusing a record; rounding to a public grid.
+"""Reading private values: exactly, by public rules, never refusing a record; rounding to a public
+grid.
 
-What is public may be refused, with a `ValueError`: the type of a container (a list, an array, a column; not a set or a
-generator), its dtype where it has one, its shape, and how lists are nested in an answer. State a dtype where a table is
-read: one that is inferred from the records says something about them.
+What is public may be refused, with a `ValueError`: the type of a container (a list, an array, a
+column; not a set or a generator), its dtype where it has one, its shape, and how lists are nested
+in an answer. State a dtype where a table is read: one that is inferred from the records says
+something about them.
 
-What is private never decides an error or a warning. That is every record and every answer that has no dtype of its own:
-Python's numbers, what a list or an array or column of objects holds, cells that are masked or NA. `exact` reads each by
-itself as the number it is, so that no record changes how another is read and neighbouring tables stay neighbours:
+What is private never decides an error or a warning. That is every record and every answer that has
+no dtype of its own: Python's numbers, what a list or an array or column of objects holds, cells
+that are masked or NA. `exact` reads each by itself as the number it is, so that no record changes
+how another is read and neighbouring tables stay neighbours:
 
-- an int, a float, a `Fraction`, a `Decimal`, a numpy number (also half and longdouble) or an array of no dimension is
-  its number, exactly; True is 1, False is 0;
-- what is masked, NA, NaN or None, and what is no real number (text, a complex number, a date, a list in a column), is
-  *missing*. What counts in its place, each function says.
+- an int, a float, a `Fraction`, a `Decimal`, a numpy number (also half and longdouble) or an array
+  of no dimension is its number, exactly; True is 1, False is 0;
+- what is masked, NA, NaN or None, and what is no real number (text, a complex number, a date, a
+  list in a column), is *missing*. What counts in its place, each function says.
 
-Numbers beyond 2^20000 count as 2^20000: a whole `Decimal` of an exponent of 10^9 fits no memory. Timing is not
-protected: objects take longer than arrays.
+Numbers beyond 2^20000 count as 2^20000: a whole `Decimal` of an exponent of 10^9 fits no memory.
+Timing is not protected: objects take longer than arrays.
 """
 
 import itertools
@@ -32,6 +35,7 @@ from dputils import checks
 NUMBERS = "iufb"  # the kinds of numpy's dtypes that hold real numbers
 INTEGERS = "iu"
 _NOUNS = {NUMBERS: ("a number", "numbers"), INTEGERS: ("an integer", "integers")}
+_BYTES_AND_TEXT = (str, bytes, bytearray, memoryview)
 _FAR = 1 << 20000
 _TINY = Fraction(1, _FAR)
 
@@ -42,8 +46,8 @@ def reals(value):
     Parameters
     ----------
     value : number, or numbers in an array, a column, a data frame or lists of one shape
-        Rounded once, to the nearest float. What lies beyond all floats counts as the largest float of its sign, which
-        brings no two answers further apart; what is missing counts as 0.
+        Rounded once, to the nearest float. What lies beyond all floats counts as the largest float
+        of its sign, which brings no two answers further apart; what is missing counts as 0.
 
     Returns
     -------
@@ -63,10 +67,10 @@ def integers(value):
     Parameters
     ----------
     value : int, or integers in an array, a column, a data frame or lists of one shape
-        Whether a number fits 64 bits must not show in an error: it is read modulo 2^64, which is a function of the
-        exact number. What is missing or infinite counts as 0. A number between integers, where no dtype excludes it,
-        is rounded down: a single one moves by no more than a whole sensitivity, each coordinate of several by up to
-        one step more.
+        Whether a number fits 64 bits must not show in an error: it is read modulo 2^64, which is a
+        function of the exact number. What is missing or infinite counts as 0. A number between
+        integers, where no dtype excludes it, is rounded down: a single one moves by no more than a
+        whole sensitivity, each coordinate of several by up to one step more.
 
     Returns
     -------
@@ -85,18 +89,20 @@ def integers(value):
 
 
 def to_grid(values, lower, upper, grid=1):
-    """Clamp each record to [lower, upper] and round it to a public grid; returns whole numbers of grid steps.
+    """Clamp each record to [lower, upper] and round it to a public grid; returns whole numbers of
+    grid steps.
 
-    Rounding before summing is what makes the sum an integer with a known sensitivity; rounding after would not be.
+    Rounding before summing is what makes the sum an integer with a known sensitivity; rounding
+    after would not be.
 
     Parameters
     ----------
     values : list, array or column of shape (n,)
-        Private. Each record is rounded exactly to the nearest multiple of grid; halfway between two, to the even one.
-        Infinities are clamped; what is missing counts as `lower`.
+        Private. Each record is rounded exactly to the nearest multiple of grid; halfway between
+        two, to the even one. Infinities are clamped; what is missing counts as `lower`.
     lower, upper, grid : int, float or Fraction
-        Public; floats are read as decimals; lower and upper must be multiples of grid, at most 2^53 of them, and grid
-        lies between 1e-100 and 1e100.
+        Public; floats are read as decimals; lower and upper must be multiples of grid, at most 2^53
+        of them, and grid lies between 1e-100 and 1e100.
 
     Returns
     -------
@@ -106,7 +112,8 @@ def to_grid(values, lower, upper, grid=1):
     Raises
     ------
     ValueError
-        If `values` has another shape or a dtype that is not one of real numbers, or a public number is out of range.
+        If `values` has another shape or a dtype that is not one of real numbers, or a public number
+        is out of range.
     """
     low, high = grid_steps(lower, upper, grid)
     cells, step = column("values", values), checks.as_fraction("grid", grid)
@@ -149,8 +156,8 @@ def column(name, values, kinds=NUMBERS):
     Returns
     -------
     array of shape (n,)
-        Of numpy's numbers where `values` has a dtype of these kinds or each record fits one (float or int64); else of
-        objects, each an int, a float or a `Fraction`, NaN for what is missing.
+        Of numpy's numbers where `values` has a dtype of these kinds or each record fits one (float
+        or int64); else of objects, each an int, a float or a `Fraction`, NaN for what is missing.
     """
     if hasattr(values, "shape") and len(values.shape) != 1:
         raise ValueError(f"{name} must have shape (n,), got {tuple(values.shape)}")
@@ -165,23 +172,26 @@ def column(name, values, kinds=NUMBERS):
 def answer(name, value, kinds=NUMBERS):
     """Return a private answer, a number or numbers of any shape, as an array (see `column`).
 
-    A list of lists has a shape, which is public and must be one; what stands in the innermost lists is private.
+    A list of lists has a shape, which is public and must be one; what stands in the innermost lists
+    is private.
     """
     expected = f"{name} must be {_NOUNS[kinds][0]} or an array of {_NOUNS[kinds][1]}"
-    if value is np.ma.masked:  # what a masked array gives where nothing is left: its dtype says nothing
+    if value is np.ma.masked:  # what a masked array gives where nothing is left, of any dtype
         return np.array(math.nan, dtype=object)
     if hasattr(value, "dtype"):
         return _typed(value, kinds, expected)
     if hasattr(value, "to_numpy"):
         return _typed(value.to_numpy(dtype=object), kinds, expected)
-    if isinstance(value, Iterable) and not _is_list(value) and not isinstance(value, (str, bytes)):
+    if issubclass(type(value), Iterable) and not _is_list(value) and not issubclass(
+        type(value), _BYTES_AND_TEXT
+    ):
         raise ValueError(f"{expected}, got type {type(value).__name__}")
     shape, leaves = _nested(value, expected)
     return _records(leaves, kinds).reshape(shape)
 
 
 def exact(value):
-    """Return one private record as the number it is: an int, a float or a `Fraction`; NaN if it is missing."""
+    """Return one private record as an int, a float or a `Fraction`; NaN if it is missing."""
     if type(value) is float:
         return value
     try:
@@ -191,9 +201,10 @@ def exact(value):
 
 
 def floats(cells):
-    """Return what `column` or `answer` gave as floats, each rounded once; what lies beyond them all is infinite."""
+    """Return what `column` or `answer` gave as floats, each rounded once."""
     if cells.dtype == object:
-        return np.array([nearest_float(number) for number in cells.flat], dtype=float).reshape(cells.shape)
+        rounded = [nearest_float(number) for number in cells.flat]
+        return np.array(rounded, dtype=float).reshape(cells.shape)
     with np.errstate(all="ignore"):
         return cells.astype(float, copy=False)
 
@@ -207,7 +218,7 @@ def nearest_float(number):
 
 
 def _exact(value):
-    """Read one record by its type; what its own methods would say is not asked where its type has the answer."""
+    """Read one record by its type, whose methods are asked rather than the record's own."""
     kind = type(value)
     if issubclass(kind, int):
         return _within_reach(int.__index__(value))
@@ -216,7 +227,8 @@ def _exact(value):
     if issubclass(kind, Decimal):
         return _exact_decimal(value)
     if issubclass(kind, np.ndarray):
-        return math.nan if value.ndim or np.any(np.ma.getmaskarray(value)) else _exact(np.asarray(value)[()])
+        odd = value.ndim or np.ma.getmaskarray(value).any()
+        return math.nan if odd else _exact(np.asarray(value)[()])
     if issubclass(kind, np.bool_):
         return int(value)
     if issubclass(kind, np.timedelta64) or not issubclass(kind, Real):
@@ -231,7 +243,7 @@ def _exact_decimal(value):
         return math.nan if value.is_nan() else float(value)
     if value and value.adjusted() > 6021:  # beyond 2^20000
         return _FAR if value > 0 else -_FAR
-    if value and value.adjusted() < -6021:  # rounded down, as the integers next to a number are found so
+    if value and value.adjusted() < -6021:  # rounded down, as whole numbers are
         return 0 if value > 0 else -_TINY
     return _within_reach(Fraction(value))
 
@@ -249,14 +261,14 @@ def _within_reach(number):
 
 
 def _modulo_2_64(number):
-    """An exact number, rounded down, as the int64 that is congruent to it; 0 for one that is not finite."""
+    """Return the int64 congruent to an exact number rounded down; 0 if that is not finite."""
     if isinstance(number, float) and not math.isfinite(number):
         return 0
     return (math.floor(number) + 2**63) % 2**64 - 2**63
 
 
 def _typed(values, kinds, expected):
-    """Return what has a dtype: as it is where the dtype is one of numpy's numbers and no cell is masked."""
+    """Return what has a dtype, as it is where it holds numpy's numbers and nothing is masked."""
     kind = getattr(values.dtype, "kind", "O")
     if kind not in kinds + "O":
         raise ValueError(f"{expected}, got type {values.dtype}")
@@ -272,7 +284,7 @@ def _typed(values, kinds, expected):
 
 
 def _records(values, kinds):
-    """Return a list of records, each read by itself, as an array: of floats or int64 if that holds them all."""
+    """Return a list of records, each read by itself, as an array, of numbers if that holds all."""
     cells = _fitting(values, kinds)
     if cells is None:
         values = [exact(value) for value in values]
@@ -284,7 +296,7 @@ def _records(values, kinds):
 
 
 def _fitting(numbers, kinds):
-    """Return Python's own floats, or its own ints of 64 bits, as an array; None for what is neither."""
+    """Return Python's floats, or its ints of 64 bits, as an array; None for what is neither."""
     if kinds == NUMBERS and _all_of(float, numbers):
         return np.array(numbers, dtype=float)
     if _all_of(int, numbers) and _fit_64_bits(numbers):
@@ -311,16 +323,18 @@ def _nested(value, expected):
     parts = [_nested(part, expected) for part in value]
     shapes = {shape for shape, _ in parts}
     if len(shapes) > 1:
-        raise ValueError(f"{expected}, got lists of several shapes, {', '.join(map(str, sorted(shapes)))}")
-    return (len(value), *(shapes.pop() if shapes else ())), [leaf for _, leaves in parts for leaf in leaves]
+        shown = ", ".join(map(str, sorted(shapes)))
+        raise ValueError(f"{expected}, got lists of several shapes, {shown}")
+    leaves = [leaf for _, inner in parts for leaf in inner]
+    return (len(value), *(shapes.pop() if shapes else ())), leaves
 
 
 def _is_list(value):
-    return issubclass(type(value), Sequence) and not issubclass(type(value), (str, bytes, bytearray, memoryview))
+    return issubclass(type(value), Sequence) and not issubclass(type(value), _BYTES_AND_TEXT)
 
 
 def _near_a_tie(steps, nearest, largest):
-    """Where a quotient, rounded three times and at most `largest`, may lie on the other side of a half."""
+    """Return where a quotient, rounded three times, may lie on the other side of a half."""
     distance = np.subtract(steps, nearest, out=steps)
     np.abs(distance, out=distance)
     return np.flatnonzero(distance >= 0.5 - largest * 2.0**-50)
@@ -341,8 +355,10 @@ def _steps(number, step, low, high):
 def _divides_exactly(dtype, step):
     """Whether the quotient of a record within the bounds by `step` is a float, without rounding.
 
-    So it is for a power of two and floats of 64 bits or less. Integers are floats up to 2^53, and what lies beyond is
-    cut off if the step is at most 1: the bounds are at most 2^53 steps.
+    So it is for a power of two and floats of 64 bits or less. Integers are floats up to 2^53, and
+    what lies beyond is cut off if the step is at most 1: the bounds are at most 2^53 steps.
     """
     power = step.numerator & (step.numerator - 1) == 0 == step.denominator & (step.denominator - 1)
-    return power and (dtype.kind == "f" and dtype.itemsize <= 8 or dtype.kind in "iub" and step <= 1)
+    if dtype.kind == "f":
+        return power and dtype.itemsize <= 8
+    return power and dtype.kind in "iub" and step <= 1

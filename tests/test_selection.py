@@ -89,8 +89,8 @@ def by_orders(p):
 # ------------------------------------------------------------------------------------------------------------- scale, laws
 
 def test_the_scale_has_a_factor_two_unless_the_scores_are_monotone():
-    assert s.exponential_scale(3, 0.5) == 12 == 2 * s.exponential_scale(3, 0.5, monotone=True)
-    for epsilon in 10.0 ** np.arange(-5, 6):
+    assert s.exponential_scale(3, 0.5) == 12 == 2 * s.exponential_scale(3, 0.5, monotone=True, neighbours="add-remove")
+    for epsilon in 10.0 ** np.arange(-6, 4):
         assert s.exponential_scale(1, epsilon) == pytest.approx(2 / epsilon, rel=1e-15)
 
 
