@@ -426,7 +426,8 @@ def mechanism(sensitivity, epsilon, *, choice="permute-and-flip", monotone=False
         read, draw = steps_below_best, partial(_by_flips, theta)
     if choice in _BOUNDED_RANGE:
         costs = (_bounded_range_cost(epsilon), *costs)
-    return _mechanism(f"{choice}, scale {scale:.6g}", costs, sensitivity, read, draw)
+    name = f"noisy maximum with {choice}" if choice.endswith("noise") else choice
+    return _mechanism(f"{name}, scale {scale:.6g}", costs, sensitivity, read, draw)
 
 
 def top_k_mechanism(k, sensitivity, epsilon, *, monotone=False):
