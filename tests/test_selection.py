@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.stats import binomtest
 
-from dputils import audit, noise, selection as s
+from dputils import audit, noise, selection as s, sensitivity
+from dputils.accounting.costs import ZCDP, Pure
+from dputils.gaps import LIMIT, steps_below_best
 
 SCORES = [10.0, 9, 7, 3, 0]
-LIMIT = 2**62 - 1
 LAWS = {"exponential mechanism": s.exponential_law, "permute-and-flip": s.permute_and_flip_law,
         **{name: lambda q, scale, name=name: s.noisy_max_law(q, scale, name) for name in s.NOISES}}
 RELEASES = {"exponential mechanism": s.exponential_release, "permute-and-flip": s.permute_and_flip_release,
@@ -26,6 +27,7 @@ RELEASES = {"exponential mechanism": s.exponential_release, "permute-and-flip": 
 EVERY_RELEASE = [*RELEASES.values(), s.exact_release, lambda q, *a, **k: s.top_k_release(q, 1, *a, **k)]
 HARD = [([1e6, 1e6 - 1, 1e6 - 3, -1e6], 1e-6), ([1e6, 1e6 - 1e-3, 1e6 - 2e-3], 1e3), ([1e6, -1e6], 1e-6),
         ([1e6, 1e6, -1e6], 1e3), ([-1e6, -1e6 - 0.01], 1e3), ([0.0] * 40, 1.0), ([5.0], 1e3)]
+ADDED = {"neighbours": "add-remove"}
 some_scores = st.lists(st.floats(-50, 50), min_size=1, max_size=7)
 
 
@@ -89,8 +91,8 @@ def by_orders(p):
 # ------------------------------------------------------------------------------------------------------------- scale, laws
 
 def test_the_scale_has_a_factor_two_unless_the_scores_are_monotone():
-    assert s.exponential_scale(3, 0.5) == 12 == 2 * s.exponential_scale(3, 0.5, monotone=True)
-    for epsilon in 10.0 ** np.arange(-5, 6):
+    assert s.exponential_scale(3, 0.5) == 12 == 2 * s.exponential_scale(3, 0.5, monotone=True, neighbours="add-remove")
+    for epsilon in 10.0 ** np.arange(-6, 4):
         assert s.exponential_scale(1, epsilon) == pytest.approx(2 / epsilon, rel=1e-15)
 
 
@@ -199,7 +201,7 @@ def worst(law, scale, monotone, m=3, top=3):
 @pytest.mark.parametrize("epsilon", [0.1, 1, 3])
 @pytest.mark.parametrize("name", ["exponential mechanism", "permute-and-flip", "laplace"])
 def test_exact_audit(name, epsilon, monotone):
-    attained = worst(LAWS[name], s.exponential_scale(1, epsilon, monotone=monotone), monotone)
+    attained = worst(LAWS[name], s.exponential_scale(1, epsilon, monotone=monotone, **ADDED), monotone)
     assert attained <= epsilon * (1 + 1e-9)
     if name == "permute-and-flip":
         assert attained == pytest.approx(epsilon, rel=1e-9)
@@ -209,7 +211,7 @@ def test_exact_audit(name, epsilon, monotone):
 
 @pytest.mark.parametrize("name", ["exponential mechanism", "permute-and-flip", "laplace"])
 def test_without_the_factor_two_the_audit_finds_up_to_twice_epsilon(name):
-    assert worst(LAWS[name], s.exponential_scale(1, 1.0, monotone=True), monotone=False) > 1.7
+    assert worst(LAWS[name], s.exponential_scale(1, 1.0, monotone=True, **ADDED), monotone=False) > 1.7
 
 
 def test_known_ratios_at_one_score_vector():
@@ -250,7 +252,7 @@ def test_the_tail_is_attained():
         assert law[best:].sum() == pytest.approx(float(s.exponential_tail(t, 1.5, best + 7, best)), rel=1e-13)
     np.testing.assert_array_equal(s.exponential_tail([-1, 0, 1], 1, 5, 5), [1, 1, 0])
     np.testing.assert_array_equal(s.exponential_tail([-math.inf, math.inf, 10**400], 1, 5), [1, 0, 0])
-    assert s.exponential_tail(Fraction(1, 2), 1, 10**400, 10**399) == pytest.approx(1 - 1 / (1 + 9 * math.exp(-0.5)))
+    assert s.exponential_tail(Fraction(1, 2), 1, 10**15, 10**14) == pytest.approx(1 - 1 / (1 + 9 * math.exp(-0.5)))
 
 
 # ---------------------------------------------------------------------------------------------------------------- releases
@@ -260,8 +262,8 @@ def test_the_tail_is_attained():
     ([2.0, 1, 0], 1, 1, False), (SCORES, 0.5, 0.4, True), ([1e6, 1e6 - 1e-3, -1e6], 1, 1e3, False),
     ([1e6, -1e6, 1e6], 1, 1e-6, False)])
 def test_releases_follow_their_laws(name, scores, sensitivity, epsilon, monotone):
-    law = LAWS[name](scores, s.exponential_scale(sensitivity, epsilon, monotone=monotone))
-    got = samples(RELEASES[name], scores, sensitivity, epsilon, monotone=monotone, n=4000)
+    law = LAWS[name](scores, s.exponential_scale(sensitivity, epsilon, monotone=monotone, **ADDED))
+    got = samples(RELEASES[name], scores, sensitivity, epsilon, monotone=monotone, **ADDED, n=4000)
     assert fits(got, law)
     assert type(RELEASES[name](scores, 1, 1, rng=rng())) is int
 
@@ -275,7 +277,7 @@ def test_a_release_of_another_law_is_caught(epsilon):
     law, arguments = s.permute_and_flip_law([3, 3, 1, 0], 2 / epsilon), ([3, 3, 1, 0], 1, epsilon)
     for release in (s.permute_and_flip_release, s.exact_release):
         assert fits(samples(release, *arguments, n=4000), law)
-        assert not fits(samples(release, *arguments, monotone=True, n=4000), law)  # half the noise
+        assert not fits(samples(release, *arguments, monotone=True, **ADDED, n=4000), law)  # half the noise
     assert not fits(samples(in_order, *arguments, n=4000), law)
     assert not fits(samples(s.exponential_release, *arguments, n=12_000), law)
 
@@ -354,9 +356,9 @@ def test_top_k_release_follows_the_law_of_peeling_in_its_order():
 @pytest.mark.parametrize("monotone", [False, True])
 def test_top_k_has_the_scale_of_its_kind_of_scores(monotone):
     scores, k, epsilon = [4.0, 2, 1, 0], 2, 1.5
-    scale = k * s.exponential_scale(1, epsilon, monotone=monotone)
+    scale = k * s.exponential_scale(1, epsilon, monotone=monotone, **ADDED)
     number = {order: i for i, order in enumerate(itertools.permutations(range(4), k))}
-    draws = samples(s.top_k_release, scores, k, 1, epsilon, monotone=monotone, n=5000)
+    draws = samples(s.top_k_release, scores, k, 1, epsilon, monotone=monotone, **ADDED, n=5000)
     got = np.array([number[tuple(order)] for order in draws.tolist()])
     assert fits(got, [peeling(scores, k, scale)[order] for order in number])
     for factor in (0.5, 2):
@@ -379,8 +381,8 @@ def test_top_k_of_all_and_its_error():
     ([10**6, 10**6 - 1, -10**6], 1, 1e-6, False), ([0, 1, 0, 1], 1, 1e3, False), ([7], 1, 1, False),
     ([2**40 + 2**37, 2**40, 0, 2**41], 2**38, 0.7, False)])
 def test_exact_release_follows_permute_and_flip(scores, sensitivity, epsilon, monotone):
-    law = s.permute_and_flip_law(scores, s.exponential_scale(sensitivity, float(epsilon), monotone=monotone))
-    assert fits(samples(s.exact_release, scores, sensitivity, epsilon, monotone=monotone, n=1500), law)
+    law = s.permute_and_flip_law(scores, s.exponential_scale(sensitivity, float(epsilon), monotone=monotone, **ADDED))
+    assert fits(samples(s.exact_release, scores, sensitivity, epsilon, monotone=monotone, **ADDED, n=1500), law)
 
 
 @pytest.mark.parametrize("theta", [Fraction(1, 1000), Fraction(1, 7), Fraction(1, 2), Fraction(9)])
@@ -434,7 +436,7 @@ def test_about_one_flip_a_candidate_is_enough(scores, sensitivity, epsilon):
 def test_integers_of_any_size_and_type_give_the_steps_below_the_best(scores):
     cut = [max(-LIMIT, min(x, LIMIT)) for x in scores]
     expected = [max(cut) - x for x in cut]
-    assert s._steps_below_best(scores).tolist() == expected == s._steps_below_best(np.array(scores, object)).tolist()
+    assert steps_below_best(scores).tolist() == expected == steps_below_best(np.array(scores, object)).tolist()
     assert 0 <= s.exact_release(scores, 1, 1, rng=rng()) < len(scores)
 
 
@@ -442,7 +444,7 @@ def test_numpys_integers_do_not_wrap_around():
     for dtype in (np.int8, np.uint8, np.int64, np.uint64):
         info = np.iinfo(dtype)
         low, high = (max(-LIMIT, min(int(x), LIMIT)) for x in (info.min, info.max))
-        assert s._steps_below_best(np.array([info.min, info.max], dtype)).tolist() == [high - low, 0]
+        assert steps_below_best(np.array([info.min, info.max], dtype)).tolist() == [high - low, 0]
         assert s.exact_release(np.array([info.min, info.max], dtype), 1, 1000, rng=rng()) == 1
 
 
@@ -450,7 +452,7 @@ def test_scores_are_cut_off_at_two_to_the_62_less_one():
     cut = [0, 0, 1, 2**63 - 4, 2**63 - 3, 2**63 - 3, 2**63 - 2, 2**63 - 2]
     scores = [2**62, 2**62 - 1, 2**62 - 2, 3 - 2**62, 2 - 2**62, 2 - 2**62, 1 - 2**62, -2**62]
     for same in (scores, np.array(scores), np.array(scores, object)):
-        assert s._steps_below_best(same).tolist() == cut
+        assert steps_below_best(same).tolist() == cut
 
 
 @pytest.mark.parametrize("monotone,theta,gap,steps", [
@@ -466,7 +468,7 @@ def test_flips_owed_are_exact_multiples_of_epsilon_over_twice_the_sensitivity(mo
         return np.ones(size, bool)
 
     monkeypatch.setattr(noise, "bernoulli_exp", succeed)
-    s.exact_release([gap, 0], 3, 0.3, monotone=monotone, rng=rng())  # 0.3/(2 * 3), or 0.3/3 if monotone
+    s.exact_release([gap, 0], 3, 0.3, monotone=monotone, **ADDED, rng=rng())  # 0.3/(2 * 3), or 0.3/3 if monotone
     assert flips == [step * theta for step in steps] and sum(flips) == gap * theta
     assert all(type(x) is Fraction for x in flips)  # a float 0.05 is not 1/20
 
@@ -507,16 +509,16 @@ def test_odd_elements_of_a_flat_list_are_read_as_the_lowest():
             np.testing.assert_array_equal(s.exponential_law(scores, 1e-3), [0, 1, 0])
             assert {release(scores, 1, 1e3, rng=rng()) for release in RELEASES.values()} == {1}
             assert s.top_k_release(scores, 3, 1, 1e3, rng=rng()).tolist() == [1, 2, 0]
-            assert s._steps_below_best(scores).tolist() == [5 + LIMIT, 0, 1]
+            assert steps_below_best(scores).tolist() == [5 + LIMIT, 0, 1]
     everything = [*ODD, 3, -math.inf]
     assert {release(everything, 1, 1e3, rng=rng()) for release in (*RELEASES.values(), s.exact_release)} == {len(ODD)}
-    assert s._steps_below_best([math.inf, 5]).tolist() == [0, LIMIT - 5]
+    assert steps_below_best([math.inf, 5]).tolist() == [0, LIMIT - 5]
     assert s.exact_release([None, math.nan], 1, 1, rng=rng()) in (0, 1)
     np.testing.assert_array_equal(s.exponential_law([np.array(5.0), np.array(4)], 1e-3), [1, 0])  # numbers, not odd
-    assert s._steps_below_best([np.array(5), 4]).tolist() == [0, 1]
-    np.testing.assert_array_equal(s.exponential_law(["4", "x", "5"], 1e-3), [0, 0, 1])
-    assert s._steps_below_best(["4", 5, "x"]).tolist() == [5 + LIMIT, 0, 5 + LIMIT]  # no text is an integer
-    assert s._steps_below_best(["4", "x"]).tolist() == [0, 0]
+    assert steps_below_best([np.array(5), 4]).tolist() == [0, 1]
+    np.testing.assert_array_equal(s.exponential_law(["4", 3, "5"], 1e-3), [0, 1, 0])  # no text is a number
+    assert steps_below_best(["4", 5, "x"]).tolist() == [5 + LIMIT, 0, 5 + LIMIT]
+    assert steps_below_best(["4", "x"]).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("dtype", ["boolean", "Int64", "UInt8", "Float64", "category", "object"])
@@ -531,19 +533,17 @@ def test_columns_with_a_missing_score(dtype):
                 with pytest.raises(ValueError, match=f"scores must be integers, got type {dtype}"):
                     s.exact_release(scores, 1, 1, rng=rng())
             else:
-                assert s._steps_below_best(scores).tolist() == [1, 1 + LIMIT if missing else 1, 0]
+                assert steps_below_best(scores).tolist() == [1, 1 + LIMIT if missing else 1, 0]
 
 
 @pytest.mark.parametrize("scores,words", [
-    ([[1, 2], [3, 4]], "shape .* only elements such as list"), ([(1,), (2, 3)], "shape .* only elements such as tuple"),
-    ([np.ones(2), np.ones(2)], "shape .* only elements such as ndarray"),
-    (np.array([[1, 2], [3, 4]], object), r"got shape \(2, 2\)"), (np.ones((2, 2)), r"got shape \(2, 2\)"),
-    (pd.DataFrame({"a": [1, 2]}), "got type DataFrame"), (3.0, "got type float"), (np.float64(3), r"got shape \(\)"),
+    (np.array([[1, 2], [3, 4]], object), r"got \(2, 2\)"), (np.ones((2, 2)), r"got \(2, 2\)"),
+    (pd.DataFrame({"a": [1, 2]}), r"got \(2, 1\)"), (3.0, "got type float"), (np.float64(3), r"got \(\)"),
     ({1: 2}, "got type dict"), ({1: 2}.values(), "got type dict_values"), ({1, 2}, "got type set"),
     ("129", "got type str"), (b"129", "got type bytes"), (bytearray(b"129"), "got type bytearray"),
     (memoryview(b"12"), "got type memoryview"), (None, "got type NoneType"),
     ((x for x in (1, 2)), "got type generator"), (iter([1, 2]), "got type list_iterator"),
-    (np.ma.array([1, 2], mask=[0, 1]), "got type MaskedArray"), ([], r"got shape \(0,\)"),
+    ([], r"got shape \(0,\)"),
     (np.zeros(0, int), r"got shape \(0,\)"), (np.zeros(2, "i4,i4"), "got type .*'i4'|got type .*i4"),
     (np.array([1, 2j]), "got type complex128"), (np.array(["1", "2"]), "got type <U1"),
     (np.array([1, 2], "M8[D]"), r"got type datetime64\[D\]")])
@@ -562,7 +562,9 @@ def test_public_numbers_of_every_release_are_refused_by_name(release):
             (1, 1, "no", "monotone must be True or False, got 'no'"), (1, 1, 1, "monotone must be True or False, got 1"),
             (-2, 1, False, "sensitivity must be positive .* got -2"), (1, math.nan, True, "epsilon must be .* got nan"),
             (1, 10**400, False, "epsilon must be positive and finite, got 1000"),
-            (1, Fraction(1, 10**400), False, "sensitivity/epsilon must be positive and finite, got inf")):
+            (1, 1e-7, False, "epsilon must be between 1e-06 and 1000, got 1e-07"),
+            (1, 1001, False, "epsilon must be between 1e-06 and 1000, got 1001"),
+            (1, 1, True, "neighbours must be 'add-remove' beside monotone=True, got None")):
         with pytest.raises(ValueError, match=words):
             release([1, 2], sensitivity, epsilon, monotone=monotone, rng=rng())
 
@@ -588,15 +590,8 @@ def test_refusals_of_releases(call, words):
     (-1e300, 1 - 2**62), (10**400, 2**62 - 1), (math.nan, 1 - 2**62), (math.inf, 2**62 - 1), (None, 1 - 2**62)])
 def test_exact_release_reads_every_element_of_a_list_by_one_rule(odd, whole):
     # whether a private element is finite, or a number at all, must not show in an error
-    np.testing.assert_array_equal(s._steps_below_best([odd, 5]), s._steps_below_best([whole, 5]))
+    np.testing.assert_array_equal(steps_below_best([odd, 5]), steps_below_best([whole, 5]))
     assert s.exact_release([odd, 5], 1, 1, rng=rng()) in (0, 1)
-
-
-def test_rounding_down_moves_by_at_most_the_sensitivity_rounded_up():
-    twelfths = [Fraction(i, 12) for i in range(-40, 41)]
-    for a in twelfths:
-        for step in (Fraction(1, 12), Fraction(1, 2), Fraction(1), Fraction(4, 3)):
-            assert abs(s._whole(a + step) - s._whole(a)) <= math.ceil(step)
 
 
 @pytest.mark.parametrize("release", [*RELEASES.values(), s.exact_release])
@@ -609,13 +604,13 @@ def test_a_source_of_randomness_is_required(release):
 
 @pytest.mark.parametrize("call,words", [
     (lambda: s.exponential_law([1, 2], 0), "scale must be positive and finite, got 0"),
-    *((lambda law=law: law([1, 2], Fraction(1, 10**400)), r"scale must be positive and finite, got 0\.0")
+    *((lambda law=law: law([1, 2], Fraction(1, 10**400)), r"scale must be between 1e-100 and 1e\+100, got Fraction")
       for law in (*LAWS.values(), lambda q, scale: s.exponential_tail(1, scale, 3))),
     *((lambda law=law: law([1, 2], 10**400), "scale must be positive and finite, got 1000")
       for law in (*LAWS.values(), lambda q, scale: s.exponential_tail(1, scale, 3))),
     (lambda: s.permute_and_flip_law([], 1), "scores"), (lambda: s.noisy_max_law([1], 1, "cauchy"), "noise .* 'cauchy'"),
-    (lambda: s.exponential_scale(1e300, 1e-300), "sensitivity/epsilon"),
-    (lambda: s.exponential_scale(1e308, 1), "scale must be positive and finite, got inf"),
+    (lambda: s.exponential_scale(1, 1e-300), "epsilon must be between 1e-06 and 1000, got 1e-300"),
+    (lambda: s.exponential_scale(1e308, 1), r"sensitivity must be between 1e-100 and 1e\+100, got 1e\+308"),
     (lambda: s.expected_error([1, 0], [1, 2, 3]), r"law must have the shape \(3,\) of scores, got \(2,\)"),
     (lambda: s.expected_error([math.nan, 1], [1, 2]), "law must be probabilities that sum to 1, got least nan"),
     (lambda: s.expected_error([-0.5, 1.5], [1, 2]), r"law must be probabilities .* least -0\.5, sum 1\.0"),
@@ -623,11 +618,10 @@ def test_a_source_of_randomness_is_required(release):
     (lambda: s.expected_error([0.5, 0.5 + 2e-9], [1, 2]), "law must be probabilities that sum to 1"),
     (lambda: s.expected_error([0.5, 0.5 - 2e-9], [1, 2]), "law must be probabilities that sum to 1"),
     (lambda: s.expected_error([0.5, "a"], [1, 2]), "law must be probabilities"),
-    (lambda: s.expected_error([[1, 0]], [1, 2]), "law must have shape"),
-    (lambda: s.expected_error(np.array([1, 0j]), [1, 2]), "law must be real numbers, got type complex128"),
+    (lambda: s.expected_error([[1, 0]], [1, 2]), "law must have the shape"),
+    (lambda: s.expected_error(np.array([1, 0j]), [1, 2]), "law must be numbers, got type complex128"),
     (lambda: s.exponential_tail(1, 1, 3, 4), "best must be at most m, .* got best=4, m=3"),
-    (lambda: s.exponential_tail(1, 1, 10**400), "m at most .* got best=1, m=1000"),
-    (lambda: s.exponential_tail(1, 1, 2 * 10**300, 1), "m at most .* got best=1, m=2000"),
+    (lambda: s.exponential_tail(1, 1, 2**50 + 1), r"m at most 2\*\*50, got best=1, m=1125"),
     (lambda: s.exponential_tail(math.nan, 1, 3), "t must be a number, .* got nan"),
     (lambda: s.exponential_tail([1, math.nan], 1, 3), "t must be a number, .* got nan"),
     (lambda: s.exponential_tail("a", 1, 3), "t must be a number, .* got 'a'"),
@@ -637,6 +631,224 @@ def test_a_source_of_randomness_is_required(release):
 def test_refusals_of_laws(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+# ------------------------------------------------------------------------------------------------ relation, rounded scores
+
+def test_monotone_scores_need_a_relation_in_which_they_are_monotone():
+    added, replaced = (sensitivity.of_scores(1, relation) for relation in ("add-remove", "replace-one"))
+    assert s.exponential_scale(added, 0.5, monotone=True) == 2 == s.exponential_scale(replaced, 0.5) / 2
+    for release in EVERY_RELEASE:
+        release([3, 1], added, 1, monotone=True, rng=rng()), release([3, 1], 1, 1, monotone=True, **ADDED, rng=rng())
+        for size, given, words in ((1, {}, "got None"), (1, {"neighbours": "replace-one"}, "got 'replace-one'"),
+                                   (replaced, {}, "got 'replace-one'")):
+            with pytest.raises(ValueError, match="neighbours must be 'add-remove' beside monotone=True, " + words):
+                release([3, 1], size, 1, monotone=True, **given, rng=rng())
+    with pytest.raises(ValueError, match="neighbours must be that of the sensitivity, 'replace-one', got 'add-remove'"):
+        s.exponential_scale(replaced, 1, **ADDED)
+    with pytest.raises(ValueError, match="neighbours must be one of .* got 'both'"):
+        s.exponential_scale(1, 1, neighbours="both")
+    with pytest.raises(ValueError, match="sensitivity must be in the norm 'max' or 'absolute', got 'l1'"):
+        s.exponential_scale(sensitivity.of_histogram("add-remove"), 1)
+
+
+@pytest.mark.parametrize("name", ["exponential mechanism", "permute-and-flip", "laplace"])
+def test_under_replace_one_the_monotone_scale_spends_up_to_twice_epsilon(name):
+    # counts of two values in tables of three records: one record changes its value
+    pairs = sensitivity.neighbour_pairs((0, 1), 3, "replace-one")
+    counts = [[np.bincount(table, minlength=2).tolist() for table in pair] for pair in pairs]
+
+    def attained(scale):
+        return max(audit.finite_epsilon(LAWS[name](a, scale), LAWS[name](b, scale)) for a, b in counts)
+
+    assert attained(s.exponential_scale(1, 1.0)) <= 1 + 1e-9
+    assert attained(s.exponential_scale(1, 1.0, monotone=True, **ADDED)) > 1.4
+
+
+def computed(score, error):
+    """A real score as it comes out of arithmetic that is off by `error` steps, rounded down to whole steps."""
+    return s.score_steps([score + error], 1).item()
+
+
+@pytest.mark.parametrize("delta", [Fraction(1), Fraction(5, 2)])
+@pytest.mark.parametrize("monotone,enough", [(False, 1), (True, 2)])
+def test_floating_scores_on_a_grid_need_one_step_more_and_two_if_monotone(delta, monotone, enough):
+    """A search over real scores, their moves between neighbours and errors of at most half a step."""
+    errors = [Fraction(-1, 2), Fraction(0), Fraction(1, 2)]
+    moves = [Fraction(0), delta] if monotone else [-delta, Fraction(0), delta]
+    starts = [Fraction(0), Fraction(1, 4), Fraction(1, 2)]
+    seen = {(computed(q, e), computed(q + move, f))
+            for q, move, e, f in itertools.product(starts, moves, errors, errors)}
+
+    def attained(steps):
+        scale = s.exponential_scale(steps, 1.0, monotone=monotone, **ADDED)
+        law = s.permute_and_flip_law
+        return max(audit.finite_epsilon(law([a, c], scale), law([b, d], scale)) for (a, b), (c, d) in
+                   itertools.product(seen, repeat=2))
+
+    steps = s.rounded_sensitivity(delta, 1, monotone=monotone)
+    assert steps == math.ceil(delta) + enough
+    assert attained(steps) <= 1 + 1e-9
+    assert attained(steps - 1) > 1.05  # the search finds what one step less would leak
+
+
+def test_rounded_sensitivities_and_steps():
+    bits = sensitivity.of_scores(Fraction(5, 2), "add-remove", unit="person")
+    assert s.rounded_sensitivity(bits, 2**-10, monotone=True) == sensitivity.of_scores(2562, "add-remove", unit="person")
+    assert s.rounded_sensitivity(2.5, Fraction(1, 1024)) == 2561 and s.rounded_sensitivity(1, 0.3) == 5
+    scores = [0.3, -0.3, 0.1 + 0.2, math.inf, None, Fraction(1, 3), Decimal("-0.1"), 10**40]
+    expected = [2, -3, 3, LIMIT, -LIMIT, 3, -1, LIMIT]  # the float 0.3 lies below three tenths, 0.1 + 0.2 above
+    assert s.score_steps(scores, 0.1).tolist() == expected == s.score_steps(np.array(scores, object), 0.1).tolist()
+    assert s.score_steps(np.array([0.5, -0.5, 5e-324, -5e-324]), 0.25).tolist() == [2, -2, 0, -1]
+    assert s.score_steps(np.arange(5, dtype=np.uint8), 2).tolist() == [0, 0, 1, 1, 2]
+    with pytest.raises(ValueError, match="neighbours must be 'add-remove' beside monotone=True, got 'replace-one'"):
+        s.rounded_sensitivity(sensitivity.of_scores(1, "replace-one"), 1, monotone=True)
+    with pytest.raises(ValueError, match="grid must be positive and finite, got 0"):
+        s.score_steps([1.0], 0)
+
+
+# -------------------------------------------------------------------------------------------------------------- mechanisms
+
+ADD_REMOVE = sensitivity.of_scores(1, "add-remove", unit="person")
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("choice", s.CHOICES)
+def test_a_mechanism_draws_what_its_release_draws_and_costs_what_it_states(choice, monotone):
+    chosen = s.mechanism(ADD_REMOVE, 0.5, choice=choice, monotone=monotone)
+    release = {"permute-and-flip": s.exact_release, "exponential mechanism": s.exponential_release}.get(
+        choice, lambda *a, **k: s.noisy_max_release(*a, noise=choice.split()[0], **k))
+    scores = np.array([5, 4, 4, 0])
+    for seed in range(20):
+        drawn = chosen(scores, rng=rng(seed))
+        assert drawn == release(scores, ADD_REMOVE, 0.5, monotone=monotone, rng=rng(seed)) and type(drawn) is int
+    exact = choice == "permute-and-flip"
+    bounded = choice in ("exponential mechanism", "gumbel noise")
+    assert chosen.costs == ((ZCDP(Fraction(1, 32)),) if bounded else ()) + (Pure(0.5),)
+    assert (chosen.exact, chosen.neighbours, chosen.unit) == (exact, "add-remove", "person")
+    assert chosen.sensitivity is ADD_REMOVE and f"scale {2 if monotone else 4}" in chosen.name
+    if exact:
+        assert chosen(scores, rng=noise.SYSTEM) in range(4)
+    else:
+        with pytest.raises(ValueError, match="rng must be a np.random.Generator for the .*SYSTEM"):
+            chosen(scores, rng=noise.SYSTEM)
+
+
+def test_a_mechanism_of_k_choices():
+    chosen = s.top_k_mechanism(3, ADD_REMOVE, 0.6)
+    scores = np.array([5.0, 4, 4, 0])
+    for seed in range(20):
+        np.testing.assert_array_equal(chosen(scores, rng=rng(seed)), s.top_k_release(scores, 3, 1, 0.6, rng=rng(seed)))
+    assert chosen.costs == (ZCDP(3 * Fraction(1, 25) / 8), Pure(0.6)) and not chosen.exact
+    with pytest.raises(ValueError, match="k must be at most the number of candidates, 2, got 3"):
+        chosen.read([1, 2])
+    for k, words in ((0, "k must be at least 1, got 0"), (2**50 + 1, r"k must be at most 2\*\*50, got"), (1.0, "k must be an")):
+        with pytest.raises(ValueError, match=words):
+            s.top_k_mechanism(k, ADD_REMOVE, 1)
+
+
+@pytest.mark.parametrize("choice", s.CHOICES)
+def test_what_was_read_can_be_drawn_from_again(choice):
+    chosen = s.mechanism(ADD_REMOVE, 1, choice=choice)
+    read = chosen.read([3, 1, 2])
+    before = read.copy()
+    draws = {chosen.draw(read, rng=rng(seed)) for seed in range(60)}
+    np.testing.assert_array_equal(read, before, strict=True)
+    assert draws == {0, 1, 2}
+
+
+def test_refusals_of_mechanisms():
+    replaced = sensitivity.of_scores(1, "replace-one")
+    for make in (s.mechanism, lambda *a, **k: s.top_k_mechanism(1, *a, **k)):
+        for arguments, words in (((1, 1), r"sensitivity must be a Sensitivity, .* \(sensitivity.of_scores\), got 1"),
+                                 ((ADD_REMOVE, 0), "epsilon must be positive and finite, got 0"),
+                                 ((sensitivity.of_counts(3, "add-remove"), 1), "norm 'max' or 'absolute', got 'l1'")):
+            with pytest.raises(ValueError, match=words):
+                make(*arguments)
+        with pytest.raises(ValueError, match="neighbours must be 'add-remove' beside monotone=True, got 'replace-one'"):
+            make(replaced, 1, monotone=True)
+    with pytest.raises(ValueError, match="choice must be one of 'permute-and-flip', .* got 'best'"):
+        s.mechanism(ADD_REMOVE, 1, choice="best")
+    with pytest.raises(ValueError, match="sensitivity must be an integer, got 0.5"):
+        s.mechanism(sensitivity.of_scores(0.5, "add-remove"), 1)
+    with pytest.raises(ValueError, match=r"sensitivity must be at most 2\*\*50 steps, got"):
+        s.mechanism(sensitivity.of_scores(2**50 + 1, "add-remove"), 1)
+    with pytest.raises(ValueError, match="scores must be integers, got type float64"):
+        s.mechanism(ADD_REMOVE, 1).read(np.ones(2))
+
+
+def renyi(p, q, order):
+    """The Renyi divergence of one law from another."""
+    logs = order * np.log(p) + (1 - order) * np.log(q)
+    return (np.logaddexp.reduce(logs)) / (order - 1)
+
+
+def largest_rho(law, epsilon, monotone):
+    """The largest Renyi divergence over order of neighbouring random scores, in units of epsilon^2/8."""
+    generator, worst = rng(31), 0.0
+    scale = s.exponential_scale(1, epsilon, monotone=monotone, **ADDED)
+    for _ in range(300):
+        q = generator.uniform(0, 3 * scale, generator.integers(2, 6))
+        moved = q + generator.choice([0.0, 1.0] if monotone else [-1.0, 0.0, 1.0], q.size)
+        laws = law(q, scale), law(moved, scale)
+        worst = max([worst, *(renyi(*laws, order) / order for order in (1.01, 1.5, 2, 4, 16, 64))])
+    return worst / (epsilon**2 / 8)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 3])
+def test_the_exponential_mechanism_is_an_eighth_of_epsilon_squared_in_zcdp(epsilon, monotone):
+    assert 0.5 < largest_rho(s.exponential_law, epsilon, monotone) <= 1 + 1e-9
+    scale = s.exponential_scale(1, epsilon, monotone=monotone, **ADDED)
+    even = [s.exponential_law(q, scale) for q in ((0, 0), (0, 1) if monotone else (-1, 1))]
+    if epsilon < 0.1:  # two candidates as good as one another attain it
+        assert renyi(*even, 1.01) / 1.01 == pytest.approx(epsilon**2 / 8, rel=1e-3)
+
+
+@pytest.mark.parametrize("law", [s.permute_and_flip_law, LAWS["laplace"]])
+def test_permute_and_flip_and_laplace_noise_are_not(law):
+    scale = s.exponential_scale(1, 0.5)
+    assert renyi(law((0, 0), scale), law((-1, 1), scale), 1.01) / 1.01 > 1.05 * 0.5**2 / 8
+
+
+def test_k_rounds_cost_k_times_an_eighth_of_the_squared_round():
+    epsilon, k, worst = 1.0, 2, 0.0
+    scale = k * s.exponential_scale(1, epsilon)
+    for q in itertools.product((0.0, 2.0), repeat=3):
+        for move in itertools.product((-1, 0, 1), repeat=3):
+            p, r = (np.array(list(peeling(list(x), k, scale).values())) for x in (q, np.add(q, move)))
+            worst = max([worst, *(renyi(p, r, order) / order for order in (1.01, 2, 16))])
+    assert 0.8 * epsilon**2 / (8 * k) < worst <= epsilon**2 / (8 * k) * (1 + 1e-9)
+
+
+# ------------------------------------------------------------------------------------------- every candidate has its noise
+
+@pytest.mark.parametrize("m", [3, 700])
+@pytest.mark.parametrize("name", [*s.NOISES, "permute-and-flip", "top k"])
+def test_each_candidate_has_noise_of_its_own_and_of_full_scale(monkeypatch, name, m):
+    """The noise that is drawn is replaced by numbers of ours: each candidate in turn is lifted by just enough."""
+    release = {"permute-and-flip": s.permute_and_flip_release, "top k": lambda *a, **k: s.top_k_release(a[0], 1, *a[1:], **k)}.get(
+        name, lambda *a, **k: s.noisy_max_release(*a, noise=name, **k))
+    sampler = {"permute-and-flip": "exponential", "top k": "gumbel"}.get(name, name)
+    for i in {0, 1, m // 2, m - 2, m - 1}:
+        scores = np.zeros(m)
+        scores[i] = -5  # 2.5 scales of 2 below the others
+        for lifted, wins in ((2.51, True), (2.49, False)):
+            drawn = np.full(m, -0.01 if name == "permute-and-flip" else 0.0)
+            drawn[i] = lifted
+            if name == "permute-and-flip" and not wins:
+                drawn[i - 1] = 0.01  # someone is always accepted
+            monkeypatch.setattr(noise, sampler, lambda scale, n, rng, drawn=drawn: scale * drawn)
+            assert bool(np.ravel(release(scores, 1, 1, rng=rng()))[0] == i) == wins
+
+
+@pytest.mark.parametrize("release", EVERY_RELEASE)
+def test_noise_is_missed_on_no_candidate_whichever_it_is(release):
+    """Equal scores: each of m candidates is chosen with probability 1/m; a twin without noise on one of them is not."""
+    m, n = 8, 6000
+    draws = np.array([np.ravel(release(np.zeros(m, dtype=int), 1, 1, rng=generator))[0]
+                      for generator in [rng(3)] for _ in range(n)])
+    assert fits(draws, np.full(m, 1 / m))
 
 
 # ----------------------------------------------------------------------------------------------------------- other libraries
@@ -651,8 +863,8 @@ def test_opendps_noisy_max_follows_our_laws():
         assert fits(np.array([theirs([3, 2, 0, 0]) for _ in range(1500)]), law([3, 2, 0, 0], 2.0))
 
 
-@pytest.mark.parametrize("epsilon", 10.0 ** np.arange(-7, 3))
-def test_permute_and_flip_attains_the_stated_epsilon_over_ten_decades(epsilon):
+@pytest.mark.parametrize("epsilon", 10.0 ** np.arange(-6, 3))
+def test_permute_and_flip_attains_the_stated_epsilon_over_nine_decades(epsilon):
     laws = [s.permute_and_flip_law(q, s.exponential_scale(1, epsilon)) for q in ((0, 0), (-1, 1))]
     attained = max(abs(math.log(a) - math.log(b)) for a, b in zip(*laws))
     assert attained == pytest.approx(epsilon, rel=max(1e-9, 1e-14 / epsilon))  # logarithms of numbers near 1/2
