@@ -241,8 +241,8 @@ def test_kinds_are_excused_from_what_they_cannot_have():
 
 def test_a_line_of_the_allowed_width_passes_and_a_longer_one_in_no_kind_of_notebook():
     nb = chapter()
-    first(nb, "show(9)").source = "# " + "x" * (anatomy.WIDTH - 2)
-    insert(md("x" * (anatomy.WIDTH + 1)))(nb)
+    first(nb, "show(9)").source = "# " + "x" * (anatomy.LIMITS[False].width - 2)
+    insert(md("x" * (anatomy.LIMITS[False].width + 1)))(nb)
     assert anatomy.problems(PATH, nb) == []
     first(nb, "# xx").source += "x"
     for name in anatomy.KINDS:
