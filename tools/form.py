@@ -1,4 +1,4 @@
-"""The form of a chapter, checked on the stored notebook: the rules that hold one that has been re-cut.
+"""The form of a chapter, checked on the stored notebook: rules for those that have been re-cut.
 
 A rule is a generator of sentences about what is wrong, `rule(path, nb)`. `EVERY` holds all kinds of
 notebooks, `CHAPTER` the chapters; the rules that older chapters keep as well are in `anatomy.py`.
@@ -6,20 +6,29 @@ Parts of a chapter are found by tags and headings:
 
     privacy-statement      a code cell that calls `chapter.statement(mechanism, public=...)`
     audit, broken-twin     code cells behind it, each with a check that raises
-    try, solution          in each exercise, an empty cell that opens with `# Your turn`, then the answer
+    try, solution          in each exercise, a cell that opens with `# Your turn`, then the answer
     explorer               one code cell that calls `plots.explore(..., frames=...)`
     sources, notes         claims checked, and all cells of the notes at the end
     hide-input, solution, appendix, notes      folded
     a caption              the Markdown cell behind a picture: one paragraph in italics
 """
+
 import ast
 import re
 
 from tools import prose, references, stored, syntax, terms
 from tools.stored import place, tagged, tags
 
-SECTIONS = ("What it costs", "Try it", "When not to use it", "In short", "Exercises",
-            "What was spent", "References", "Notes on the sources")
+SECTIONS = (
+    "What it costs",
+    "Try it",
+    "When not to use it",
+    "In short",
+    "Exercises",
+    "What was spent",
+    "References",
+    "Notes on the sources",
+)
 LABELS = ("Unit", "Neighbours", "Sensitivity", "Epsilon", "Delta", "Public")
 OWN_FACTS = ("unit", "neighbours", "sensitivity", "epsilon", "delta")  # the mechanism's, not typed
 CAUGHT = "audit.assert_caught"  # the form of a twin; all other audit.assert_... are of audits
@@ -30,6 +39,7 @@ CAPTION = re.compile(r"(?s)\*(?!\*)(?!\s)(?:(?!\n\s*\n).)+(?<!\s)\*")
 
 
 # ---- every notebook ----------------------------------------------------------------------------
+
 
 def headed(path, nb):
     """A heading starts its cell."""
@@ -57,8 +67,9 @@ def folded(path, nb):
         for tag in sorted({"hide-output", "hide-cell"} & set(tags(cell))):
             yield f"{place(nb, i)} has the tag {tag}, which is none of {', '.join(stored.FOLDED)}"
         hidden = cell.metadata.get("jupyter", {})
-        if (hidden.get("source_hidden") or hidden.get("outputs_hidden")) \
-                and not stored.is_folded(cell):
+        if (hidden.get("source_hidden") or hidden.get("outputs_hidden")) and not stored.is_folded(
+            cell
+        ):
             yield f"{place(nb, i)} is folded by its metadata, not by a tag"
         long = stored.has_picture(cell) and stored.lines_of(cell) > SHORT
         if long and not stored.is_folded(cell) and "explorer" not in tags(cell):
@@ -144,10 +155,19 @@ def labels(nb):
 def _values(node, module):
     if node is None or not isinstance(node, ast.Name):
         return [] if node is None else [node]
-    loops = [part for part in ast.walk(module) if isinstance(part, (ast.For, ast.comprehension))
-             and isinstance(part.target, ast.Name) and part.target.id == node.id]
-    return [label for loop in loops if isinstance(loop.iter, (ast.Tuple, ast.List))
-            for label in loop.iter.elts]
+    loops = [
+        part
+        for part in ast.walk(module)
+        if isinstance(part, (ast.For, ast.comprehension))
+        and isinstance(part.target, ast.Name)
+        and part.target.id == node.id
+    ]
+    return [
+        label
+        for loop in loops
+        if isinstance(loop.iter, (ast.Tuple, ast.List))
+        for label in loop.iter.elts
+    ]
 
 
 def numbers_shown(path, nb):
@@ -169,6 +189,7 @@ def references_resolve(path, nb):
 
 # ---- chapters ----------------------------------------------------------------------------------
 
+
 def in_order(path, nb):
     """The closing sections stand there, once each, in order, with something in them.
 
@@ -179,8 +200,13 @@ def in_order(path, nb):
     parts = [part for part in stored.sections(nb) if not _is_tagged(part, nb, "appendix")]
     titles = [part.title for part in parts]
     first = min((titles.index(title) for title in asked if title in titles), default=len(titles))
-    closing = [title for title in titles[first:] if title != SECTIONS[-1] or asked is SECTIONS
-               or not _is_tagged(parts[titles.index(title)], nb, "notes")]
+    closing = [
+        title
+        for title in titles[first:]
+        if title != SECTIONS[-1]
+        or asked is SECTIONS
+        or not _is_tagged(parts[titles.index(title)], nb, "notes")
+    ]
     if closing != list(asked):
         yield f"the closing sections are {', '.join(closing) or 'missing'}; asked for: {asked}"
     for part in parts[first:]:
@@ -229,17 +255,21 @@ def stated(path, nb):
 
 
 def _of_a_mechanism(nb, i, call):
-    """The statement's mechanism is one that another cell releases with or audits; nothing is typed."""
+    """The mechanism is one that another cell releases with or audits; no fact is typed."""
     if syntax.keyword(call, "public") is None:
         yield f"{place(nb, i)} does not say what is public"
     for word in call.keywords:
         if word.arg in OWN_FACTS:
             yield f"{place(nb, i)} types {word.arg} by hand, which is the mechanism's"
     first = call.args[0] if call.args else None
-    names = syntax.loads(first) if isinstance(first, (ast.Name, ast.Attribute, ast.Subscript)) \
+    names = (
+        syntax.loads(first)
+        if isinstance(first, (ast.Name, ast.Attribute, ast.Subscript))
         else set()
-    used = any(names & syntax.free(syntax.tree(cell.source))
-               for j, cell in stored.code_cells(nb) if j != i)
+    )
+    used = any(
+        names & syntax.free(syntax.tree(cell.source)) for j, cell in stored.code_cells(nb) if j != i
+    )
     if not used:
         yield f"{place(nb, i)} states a mechanism that no other cell releases with or audits"
 
@@ -247,7 +277,7 @@ def _of_a_mechanism(nb, i, call):
 def attacked(path, nb):
     """Behind each privacy statement stand an audit and a broken twin; each such cell can raise."""
     cells = tagged(nb, "privacy-statement")
-    for i, end in zip(cells, [*cells[1:], len(nb.cells)]):
+    for i, end in zip(cells, [*cells, len(nb.cells)][1:], strict=True):
         for tag in ("audit", "broken-twin"):
             if not any(i < j < end for j in tagged(nb, tag)):
                 yield f"{place(nb, i)} is followed by no code cell tagged {tag}"
@@ -305,15 +335,20 @@ def warnings(path, nb):
     if found and "epsilon" in syntax.stores(syntax.tree(nb.cells[found[0]].source)):
         for i, used in twins(nb):
             if used and "epsilon" not in used:
-                yield f"{place(nb, i)} is a broken twin that does not run at epsilon: " \
-                      f"it depends on {', '.join(sorted(used))}"
+                yield (
+                    f"{place(nb, i)} is a broken twin that does not run at epsilon: "
+                    f"it depends on {', '.join(sorted(used))}"
+                )
 
 
 def explored(path, nb):
     """One explorer stands under 'Try it' and declares the frames that the site makes of it."""
     found = tagged(nb, "explorer")
-    calls = [call for i in found
-             for call in syntax.calls(syntax.tree(nb.cells[i].source), "plots.explore")]
+    calls = [
+        call
+        for i in found
+        for call in syntax.calls(syntax.tree(nb.cells[i].source), "plots.explore")
+    ]
     if len(found) != 1 or not calls or stored.section(nb, found[0]) != SECTIONS[1]:
         yield f"exactly one cell, under {SECTIONS[1]!r}, is tagged explorer and calls plots.explore"
         return
@@ -321,11 +356,11 @@ def explored(path, nb):
     if frames is None:
         yield f"{place(nb, found[0])} declares no frames"
     elif _count(frames) > FRAMES:
-        yield f"{place(nb, found[0])} declares {_count(frames)} frames, at most {FRAMES} are allowed"
+        yield f"{place(nb, found[0])} declares {_count(frames)} frames, at most {FRAMES} are kept"
 
 
 def _count(frames):
-    """Return the number of frames of a dict of lists as it is written; a computed list counts as one."""
+    """Return the number of frames of a dict of lists; what is computed counts as one."""
     total = 1
     for values in frames.values if isinstance(frames, ast.Dict) else ():
         total *= len(values.elts) if isinstance(values, (ast.List, ast.Tuple)) else 1
@@ -335,8 +370,9 @@ def _count(frames):
 def exercised(path, nb):
     """Four to six exercises, each with a cell to try in and then a solution that can fail."""
     found = stored.headings(nb)
-    exercises = [(i, title) for i, level, title in found
-                 if level == 3 and title.startswith("Exercise ")]
+    exercises = [
+        (i, title) for i, level, title in found if level == 3 and title.startswith("Exercise ")
+    ]
     if not EXERCISES[0] <= len(exercises) <= EXERCISES[1]:
         yield f"{len(exercises)} exercises, {EXERCISES[0]} to {EXERCISES[1]} are asked for"
     for number, (i, title) in enumerate(exercises, 1):
@@ -352,11 +388,21 @@ def _tried_and_solved(nb, i, inside):
     opened = [j for j in tries if nb.cells[j].source.startswith("# Your turn")]
     if not opened or solutions and opened[0] > solutions[0]:
         yield f"{place(nb, i)} has no cell tagged try, '# Your turn', before its solution"
-    if not any(syntax.can_fail(syntax.tree(nb.cells[j].source), "audit.assert_*")
-               for j in solutions):
+    if not any(
+        syntax.can_fail(syntax.tree(nb.cells[j].source), "audit.assert_*") for j in solutions
+    ):
         yield f"{place(nb, i)} has no solution that asserts"
 
 
-EVERY = (headed, captioned, folded, hidden_cells_draw, meant, streams_labelled, numbers_shown,
-         terms_introduced, references_resolve)
+EVERY = (
+    headed,
+    captioned,
+    folded,
+    hidden_cells_draw,
+    meant,
+    streams_labelled,
+    numbers_shown,
+    terms_introduced,
+    references_resolve,
+)
 CHAPTER = (in_order, sources_tagged, stated, attacked, twins_at_parameters, explored, exercised)

@@ -6,9 +6,10 @@ named constants of a worked case. What is only cited stands in the notebook's me
 reason, `metadata.dputils.cited = {"480,000": "subscribers, as Netflix announced them"}`.
 
 Not asked for are references and the notes on the sources, whole numbers below 100, the years 1900
-to 2099, and numbers that are part of a name: of chapters, theorems, equations, documents, exercises,
-versions, in links and in inline code. LaTeX is read as the text is. Signs are left out.
+to 2099, and numbers that are part of a name: of chapters, theorems, equations, documents,
+exercises, versions, in links and in inline code. LaTeX is read as the text is. Signs are left out.
 """
+
 import html
 import re
 from dataclasses import dataclass
@@ -21,14 +22,18 @@ TIMES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 NUMBER = re.compile(
     r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?:[eE](?P<power>[-+]?\d{1,4})(?!\w))?"
-    r"(?:\s(?P<times>thousand|million|billion)\b)?(?P<percent>\s?(?:%|per ?cent\b))?")
+    r"(?:\s(?P<times>thousand|million|billion)\b)?(?P<percent>\s?(?:%|per ?cent\b))?"
+)
 ABOUT = re.compile(r"\b(?:about|around|roughly|some|nearly|almost|near|over|under)\s+\Z", re.I)
 YEAR = re.compile(r"(?:19|20)\d\d")
 
 MARK = "\ufffc"  # stands for a formula while names are looked for
 _N = r"\d{1,3}(?:\.\d+)*"
-_NAMES = (r"chapter|section|part|theorem|lemma|proposition|corollary|definition|claim|example|algorithm"
-          r"|equation|formula|inequality|exercise|figure|table|document|appendix|page|version")
+_NAMES = (
+    r"chapter|section|part|theorem|lemma|proposition|corollary|definition|claim|example"
+    r"|algorithm|equation|formula|inequality|exercise|figure|table|document|appendix|page"
+    r"|version"
+)
 QUOTED = [
     r"!?\[[^\]]*\]\([^)]*\)",  # links and pictures
     r"`[^`]*`",
@@ -36,7 +41,8 @@ QUOTED = [
 ]
 PARTS_OF_NAMES = [
     r"(?m)^#+ \d+(?:\.\d+)*\.? ",  # the number of a heading
-    rf"(?i)\b(?:{_NAMES})s?\s+\(?{_N}\)?(?:(?:,\s{_N})*,?\s(?:and|or|to)\s\(?{_N}\)?|[-\u2013]{_N})?",
+    rf"(?i)\b(?:{_NAMES})s?\s+\(?{_N}\)?"
+    rf"(?:(?:,\s{_N})*,?\s(?:and|or|to)\s\(?{_N}\)?|[-\u2013]{_N})?",
     r"\b\d+\.\d+\.\d[\w.]*",  # versions
     r"\b[A-Za-z]+-?\d[\w.]*",  # SHA-256, L1
 ]
@@ -69,8 +75,9 @@ class Number:
     def is_shown_by(self, sizes):
         """Return whether one of some sizes, rounded to the digits written here, is this number."""
         scales = (1, Fraction(1, 100)) if self.percent else (1,)
-        return any(abs(size - self.size * scale) <= self.half * scale
-                   for scale in scales for size in sizes)
+        return any(
+            abs(size - self.size * scale) <= self.half * scale for scale in scales for size in sizes
+        )
 
 
 def numbers(text):
@@ -85,8 +92,9 @@ def _number(found, text):
     unit = Fraction(1, 10**last)
     if not last and ABOUT.search(text, 0, found.start()):
         unit = Fraction(10 ** (len(digits) - len(digits.rstrip("0"))))
-    return Number(found[0].strip(), Fraction(digits) * scale, unit * scale / 2,
-                  bool(found["percent"]))
+    return Number(
+        found[0].strip(), Fraction(digits) * scale, unit * scale / 2, bool(found["percent"])
+    )
 
 
 def plain(text, equations=()):
@@ -100,8 +108,9 @@ def plain(text, equations=()):
     text = stored.LATEX.sub(lambda found: _set_aside(found, formulas), text)
     for pattern in PARTS_OF_NAMES:
         text = re.sub(pattern, " ", text)
-    text = re.sub(r"\((\d{1,2}\.\d{1,2})\)",
-                  lambda found: " " if found[1] in equations else found[0], text)
+    text = re.sub(
+        r"\((\d{1,2}\.\d{1,2})\)", lambda found: " " if found[1] in equations else found[0], text
+    )
     return re.sub(MARK, lambda found: f" {formulas.pop(0)} ", text)
 
 
@@ -126,9 +135,14 @@ def is_exempt(number):
 
 def asked(nb, equations=()):
     """Return `(section's place in the order, index of the cell, number)` of what is to be shown."""
-    return [(k, i, number) for k, part in enumerate(stored.sections(nb))
-            if part.title not in EXEMPT for i, text in part.prose
-            for number in numbers(plain(text, equations)) if not is_exempt(number)]
+    return [
+        (k, i, number)
+        for k, part in enumerate(stored.sections(nb))
+        if part.title not in EXEMPT
+        for i, text in part.prose
+        for number in numbers(plain(text, equations))
+        if not is_exempt(number)
+    ]
 
 
 def sizes(part):
@@ -136,8 +150,12 @@ def sizes(part):
     text = "\n".join(_visible(output) for _, cell in part.code for output in cell.outputs)
     found = {number.size for number in numbers(text)}
     found |= {number.size / 100 for number in numbers(text) if number.percent}
-    return found | {size for _, cell in part.code if _gives_constants(cell)
-                    for size in map(_exact, syntax.numbers(syntax.tree(cell.source)))}
+    return found | {
+        size
+        for _, cell in part.code
+        if _gives_constants(cell)
+        for size in map(_exact, syntax.numbers(syntax.tree(cell.source)))
+    }
 
 
 def _visible(output):
@@ -146,8 +164,9 @@ def _visible(output):
     if "image/png" in data:
         return ""
     table = html.unescape(re.sub(r"<[^>]*>", " ", data.get("text/html", "")))
-    return "\n".join([table, data.get("text/plain", ""), output.get("text", ""),
-                      output.get("evalue", "")])
+    return "\n".join(
+        [table, data.get("text/plain", ""), output.get("text", ""), output.get("evalue", "")]
+    )
 
 
 def _gives_constants(cell):
@@ -181,13 +200,13 @@ def unshown(nb, equations=()):
 
 
 def unshown_in(runs, equations=()):
-    """Return `(index of the cell, number, runs that do not show it)` for several runs of a notebook.
+    """Return `(index of the cell, number, runs that do not show it)` for runs of a notebook.
 
     Parameters
     ----------
     runs : list of NotebookNode
-        The stored notebook first, then executed copies of it, as at the ends of its ranges. Runs are
-        named by their position.
+        The stored notebook first, then executed copies of it, as at the ends of its ranges. A run
+        is named by its position.
     equations : collection of str
         The numbers of the equations that the text may name.
 
@@ -220,5 +239,3 @@ def problems(nb, equations=()):
             yield f"metadata.dputils.cited lists {text}, which the text does not say"
         if len(str(reason).split()) < 3:
             yield f"metadata.dputils.cited gives no reason for {text}: {reason!r}"
-
-

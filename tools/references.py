@@ -1,12 +1,13 @@
-"""Whether what the text refers to exists: linked files and anchors, chapters, equations, theorems, exercises.
+"""Whether what the text refers to exists: linked files, anchors, chapters, equations, theorems.
 
 Links are Markdown links to other notebooks, with or without an anchor, or to an anchor of the page.
-Anchors are headings as JupyterLab writes them (spaces become hyphens), `equation-3-9` for an equation
-with `\\tag{3.9}`, and `theorem-3-1` for a paragraph that opens with **Theorem 3.1**. Plain mentions
-("chapter 04", "equation (3.9)", "Theorem 3.1", "exercise 2") are looked up, too, outside the
+Anchors are headings as JupyterLab writes them (spaces become hyphens), `equation-3-9` for an
+equation with `\\tag{3.9}`, and `theorem-3-1` for a paragraph that opens with **Theorem 3.1**.
+Plain mentions ("chapter 04", "equation (3.9)", "exercise 2") are looked up, too, outside the
 references and outside sentences about somebody else's document. The book's own numbers begin with
 the number of their chapter.
 """
+
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -21,12 +22,14 @@ EXERCISE = re.compile(r"Exercise (\d+)\b")
 NUMBER = r"\d{1,2}(?:\.\d{1,2})?\b"
 MENTION = re.compile(
     rf"\b(?P<word>chapter|equation|formula|inequality|exercise|{STATEMENTS})s?\s+"
-    rf"(?P<numbers>\(?{NUMBER}\)?(?:(?:,\s|,?\s(?:and|or|to)\s|[-\u2013])\(?{NUMBER}\)?)*)", re.I)
+    rf"(?P<numbers>\(?{NUMBER}\)?(?:(?:,\s|,?\s(?:and|or|to)\s|[-\u2013])\(?{NUMBER}\)?)*)",
+    re.I,
+)
 BARE = re.compile(r"\((\d{1,2}\.\d{1,2})\)")
 NUMBERED = ("chapter", "exercise")  # by whole numbers; the others of this book by 3.1
 EQUATIONS = ("equation", "formula", "inequality")
 # Somebody else's numbers: a document, a book or a year in the same sentence; an owner beside them.
-FOREIGN = re.compile(r"\b(?:documents?|slides?|thesis|paper|report|(?:19|20)\d\d)\b|\bet al\b")
+FOREIGN = re.compile(r"(?i)\b(?:documents?|slides?|thesis|paper|report|(?:19|20)\d\d)\b|\bet al\b")
 OWNER_BEFORE = re.compile(r"(?:\b[Ii]ts|\b[Tt]heir|'s|s')\s*\Z")
 OWNER_BEHIND = re.compile(r"\s+(?:of|in|by|from)\s+(?!chapter\b)[A-Z\u201c]")
 LOCAL = re.compile(r"\s+(?:of|in)\s+chapter\s+(\d{1,2})\b")
@@ -45,16 +48,21 @@ class Targets:
 
 def targets(nb):
     """Return what a notebook offers to refer to."""
-    text = "\n\n".join(stored.without_fences(cell.source) for cell in nb.cells
-                       if cell.cell_type == "markdown")
+    text = "\n\n".join(
+        stored.without_fences(cell.source) for cell in nb.cells if cell.cell_type == "markdown"
+    )
     titles = [found[2] for found in stored.HEADING.finditer(text)]
     equations = tuple(TAG.findall(text))
     statements = frozenset((kind.lower(), number) for kind, number in STATED.findall(text))
     named = [f"equation-{number.replace('.', '-')}" for number in equations]
     named += [f"{kind}-{number.replace('.', '-')}" for kind, number in statements]
     exercises = [EXERCISE.match(stored.title_of(title)) for title in titles]
-    return Targets(frozenset([*map(slug, titles), *named]), equations, statements,
-                   frozenset(found[1] for found in exercises if found))
+    return Targets(
+        frozenset([*map(slug, titles), *named]),
+        equations,
+        statements,
+        frozenset(found[1] for found in exercises if found),
+    )
 
 
 def slug(title):
@@ -75,7 +83,7 @@ def equations(pages):
 
 
 def problems(path, nb):
-    """Yield a sentence for each reference of a notebook that leads nowhere, and each misnumbered target."""
+    """Yield a sentence for each reference that leads nowhere and each number out of place."""
     pages = book(path, nb)
     yield from misnumbered(path.name[:2], pages[path.name])
     for part in stored.sections(nb):
@@ -92,10 +100,10 @@ def problems(path, nb):
 
 
 def misnumbered(number, page):
-    """Yield a sentence for each equation or theorem whose number is taken or is another chapter's."""
+    """Yield a sentence for each equation or theorem with a number of another one."""
     for equation in sorted(set(page.equations)):
         if page.equations.count(equation) > 1:
-            yield f"equation ({equation}) is numbered {page.equations.count(equation)} times"
+            yield f"equation ({equation}) is there {page.equations.count(equation)} times"
         if int(equation.split(".")[0]) != int(number):
             yield f"equation ({equation}) does not bear the number of chapter {number}"
     for kind, statement in sorted(page.statements):
@@ -110,7 +118,7 @@ def _dead(link, path, pages):
     file, _, anchor = unquote(link).partition("#")
     there = path.parent / file
     name = there.name if file else path.name
-    if name in pages and there.parent == path.parent:
+    if name in pages and (not file or there.parent == path.parent):
         known = not anchor or anchor in pages[name].anchors
         return "" if known else "no such heading, equation or theorem there"
     return "" if there.exists() and file else "no such file"
@@ -139,7 +147,7 @@ def dangling(text, name, pages):
                 if (kind in NUMBERED or "." in number) and not _exists(kind, number, page, pages):
                     yield f"{kind} {number}"
         for found in BARE.finditer(sentence):
-            named = MENTION.search(sentence[:found.end()])
+            named = MENTION.search(sentence[: found.end()])
             if named and named.end() == found.end() or _is_foreign(sentence, *found.span()):
                 continue
             if _is_like_an_equation(found[1], name, pages) and found[1] not in equations(pages):
@@ -147,18 +155,21 @@ def dangling(text, name, pages):
 
 
 def _is_like_an_equation(number, name, pages):
-    """Return whether a bare number in brackets can only be an equation: it bears a chapter's number.
+    """Return whether a bare number in brackets can only be an equation of a chapter.
 
-    A number such as (1.24) may be a value; it is taken for an equation where the chapter of its whole
-    part has equations, and that chapter is this one or an earlier one.
+    A number such as (1.24) may be a value; it is taken for an equation where the chapter of its
+    whole part has equations, and that chapter is this one or an earlier one.
     """
     page = _page(number.split(".")[0], pages)
     return bool(page and page <= name and pages[page].equations)
 
 
 def _is_foreign(sentence, start, end):
-    return bool(FOREIGN.search(sentence) or OWNER_BEFORE.search(sentence[:start])
-                or OWNER_BEHIND.match(sentence, end))
+    return bool(
+        FOREIGN.search(sentence)
+        or OWNER_BEFORE.search(sentence[:start])
+        or OWNER_BEHIND.match(sentence, end)
+    )
 
 
 def _page(number, pages):

@@ -3,6 +3,7 @@
 The sizes are those that the design gives for one sitting: `cells`, `words`, `code_lines`,
 `median_code_cell`, `figures`. `READING_LINE` has their ranges; they are reported, not enforced.
 """
+
 import json
 import re
 from dataclasses import dataclass, field
@@ -14,8 +15,13 @@ import nbformat
 FOLDED = ("hide-input", "solution", "appendix", "notes")  # tags that fold a cell
 REFERENCES, NOTES, EXERCISES = "References", "Notes on the sources", "Exercises"
 UNREAD = (REFERENCES, NOTES, EXERCISES)  # sections that are no part of one sitting
-READING_LINE = {"cells": (45, 90), "words": (1600, 3200), "code_lines": (0, 400),
-                "median_code_cell": (3, 6), "figures": (5, 10)}
+READING_LINE = {
+    "cells": (45, 90),
+    "words": (1600, 3200),
+    "code_lines": (0, 400),
+    "median_code_cell": (3, 6),
+    "figures": (5, 10),
+}
 HEADING = re.compile(r"(?m)^(#{1,6}) (.*)$")
 FENCE = re.compile(r"(?ms)^```.*?^```")
 LATEX = re.compile(r"\$\$.+?\$\$|\$(?!\s).+?(?<!\s)\$(?!\d)", re.DOTALL)
@@ -31,7 +37,7 @@ class Section:
 
 
 def read(path):
-    """Return the notebook at a path; an unchanged file is read once. The result is not to be changed."""
+    """Return the notebook at a path, not to be changed: an unchanged file is read once."""
     return _read(path, path.stat().st_mtime_ns)
 
 
@@ -76,10 +82,13 @@ def has_picture(cell):
 
 
 def shown(output):
-    """Return all text of one output: streams, errors, displayed values in every form but pictures."""
+    """Return all text of one output: streams, errors, displayed values except pictures."""
     data = output.get("data", {})
-    forms = [value if isinstance(value, str) else json.dumps(value)
-             for mime, value in data.items() if not mime.startswith("image/")]
+    forms = [
+        value if isinstance(value, str) else json.dumps(value)
+        for mime, value in data.items()
+        if not mime.startswith("image/")
+    ]
     return "\n".join([*forms, output.get("text", ""), output.get("evalue", "")])
 
 
@@ -100,10 +109,13 @@ def title_of(heading):
 
 
 def headings(nb):
-    """Return `(index of the cell, level, title)` of every heading, numbers in front left out."""
-    return [(i, len(found[1]), title_of(found[2]))
-            for i, cell in enumerate(nb.cells) if cell.cell_type == "markdown"
-            for found in HEADING.finditer(without_fences(cell.source))]
+    """Return `(index of the cell, level, title)` of every heading, without the number in front."""
+    return [
+        (i, len(found[1]), title_of(found[2]))
+        for i, cell in enumerate(nb.cells)
+        if cell.cell_type == "markdown"
+        for found in HEADING.finditer(without_fences(cell.source))
+    ]
 
 
 def section(nb, index):
@@ -122,11 +134,13 @@ def sections(nb):
         for piece in re.split(r"(?m)^(?=## )", without_fences(cell.source)):
             if piece.startswith("## "):
                 found.append(Section(title_of(piece.splitlines()[0][3:])))
-            found[-1].prose.append((i, piece))
+            if piece:
+                found[-1].prose.append((i, piece))
     return found
 
 
 # ---- sizes -------------------------------------------------------------------------------------
+
 
 def cells(nb):
     """Return the number of cells."""
@@ -134,9 +148,14 @@ def cells(nb):
 
 
 def words(nb):
-    """Return the words of one sitting: without references, source notes, exercises, folded cells."""
-    return sum(len(text.split()) for part in sections(nb) if part.title not in UNREAD
-               for i, text in part.prose if not is_folded(nb.cells[i]))
+    """Return the words of one sitting: no references, source notes, exercises, folded cells."""
+    return sum(
+        len(text.split())
+        for part in sections(nb)
+        if part.title not in UNREAD
+        for i, text in part.prose
+        if not is_folded(nb.cells[i])
+    )
 
 
 def all_words(nb):
@@ -156,8 +175,11 @@ def code_lines(nb):
 
 def median_code_cell(nb):
     """Return the median of the lines of a code cell that is neither folded nor there to try in."""
-    visible = [lines_of(cell) for _, cell in code_cells(nb)
-               if not is_folded(cell) and "try" not in tags(cell)]
+    visible = [
+        lines_of(cell)
+        for _, cell in code_cells(nb)
+        if not is_folded(cell) and "try" not in tags(cell)
+    ]
     return median(visible) if visible else 0
 
 

@@ -2,12 +2,18 @@
 
 Nothing is run. Where syntax alone cannot decide, the functions say so in their first sentence.
 """
+
 import ast
 import builtins
 import operator
 
-ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-              ast.Div: operator.truediv, ast.Pow: operator.pow}
+ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
@@ -29,7 +35,7 @@ def dotted(node):
 
 
 def calls(node, *names):
-    """Return the calls of functions with these dotted names; a name ending in `*` is a beginning."""
+    """Return the calls of functions with these dotted names; `audit.*` is all that begin so."""
     found = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
     return [call for call in found if any(_matches(dotted(call.func), name) for name in names)]
 
@@ -45,18 +51,29 @@ def keyword(call, name):
 
 def loads(node):
     """Return the names that are read anywhere in a piece of code."""
-    return {name.id for name in ast.walk(node)
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+    return {
+        name.id
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
+    }
 
 
 def stores(node):
     """Return the names that are bound anywhere in a piece of code: assigned, defined, imported."""
-    names = {name.id for name in ast.walk(node)
-             if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-    names |= {part.name for part in ast.walk(node)
-              if isinstance(part, (ast.FunctionDef, ast.ClassDef))}
-    names |= {(alias.asname or alias.name).split(".")[0] for part in ast.walk(node)
-              if isinstance(part, (ast.Import, ast.ImportFrom)) for alias in part.names}
+    names = {
+        name.id
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    names |= {
+        part.name for part in ast.walk(node) if isinstance(part, (ast.FunctionDef, ast.ClassDef))
+    }
+    names |= {
+        (alias.asname or alias.name).split(".")[0]
+        for part in ast.walk(node)
+        if isinstance(part, (ast.Import, ast.ImportFrom))
+        for alias in part.names
+    }
     return names
 
 
@@ -102,8 +119,9 @@ def value(node):
     if isinstance(node, ast.Constant):
         plain = isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
         return node.value if plain else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        return value(node.operand)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = value(node.operand)
+        return None if inner is None else -inner
     if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC:
         return None
     left, right = value(node.left), value(node.right)
@@ -116,10 +134,13 @@ def value(node):
 
 
 def numbers(module):
-    """Return the numbers that stand in the code, signs left out; `Fraction("0.1")` counts as 0.1."""
+    """Return the numbers that stand in the code, without signs; `Fraction("0.1")` counts as 0.1."""
     found = [value(node) for node in ast.walk(module) if isinstance(node, ast.expr)]
-    texts = [node.value for node in ast.walk(module)
-             if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts = [
+        node.value
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     found += [float(text) for text in texts if _is_decimal(text)]
     return {abs(number) for number in found if isinstance(number, (int, float))}
 
@@ -130,6 +151,7 @@ def _is_decimal(text):
 
 # ---- assertions --------------------------------------------------------------------------------
 
+
 def assertions(module):
     """Return all `assert` statements of a cell."""
     return [node for node in ast.walk(module) if isinstance(node, ast.Assert)]
@@ -137,10 +159,18 @@ def assertions(module):
 
 def settled(module):
     """Return the names that the cell binds once, at its top level, to a constant."""
-    once = [name.id for name in ast.walk(module)
-            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
-    constant = {target.id for node in module.body if isinstance(node, ast.Assign)
-                for target in node.targets if isinstance(target, ast.Name) and _is_plain(node.value)}
+    once = [
+        name.id
+        for name in ast.walk(module)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    ]
+    constant = {
+        target.id
+        for node in module.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and _is_plain(node.value)
+    }
     return {name for name in constant if once.count(name) == 1}
 
 
@@ -162,8 +192,11 @@ def emptiness(test, known=frozenset()):
 
 
 def _is_disarmed(node):
-    return isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(
-        isinstance(part, ast.Constant) and part.value for part in node.values)
+    return (
+        isinstance(node, ast.BoolOp)
+        and isinstance(node.op, ast.Or)
+        and any(isinstance(part, ast.Constant) and part.value for part in node.values)
+    )
 
 
 def _compares_itself(node):
@@ -175,8 +208,9 @@ def _compares_itself(node):
 def can_fail(module, *forms, but=()):
     """Return whether the cell checks something: a form that raises, or an `assert` that can fail.
 
-    `forms` are names of functions, `but` those that do not count. A check counts where it runs and is heard: not in a function that the cell does not call, in `if False`,
-    in a `try` that catches what it raises. The `assert` must compare something or ask a function.
+    `forms` are names of functions, `but` those that do not count. A check counts where it runs and
+    is heard: not in a function that the cell does not call, in `if False`, or in a `try` that
+    catches what it raises. The `assert` must compare something or ask a function.
     """
     known = settled(module)
     called = {dotted(call.func) for call in calls(module, "*")}

@@ -1,10 +1,12 @@
 """Whether the text uses a key term of the field before the chapter that introduces it.
 
-`terms.toml` says which chapter introduces what. It stands in the workshop and not beside the notebooks:
-it is a list for the tests and for authors, which no reader opens and no chapter loads. A term in the
-text of an earlier chapter is refused unless it is the text of a link; so is a chapter that never says
-a term which the list says it introduces. References, source notes and inline code are not searched.
+`terms.toml` says which chapter introduces what. It stands in the workshop and not beside the
+notebooks: it is a list for tests and authors, which no reader opens and no chapter loads. A term
+in the text of an earlier chapter is refused unless it is the text of a link; so is a chapter that
+never says a term which it introduces by the list. References, source notes and inline code are not
+searched.
 """
+
 import re
 import tomllib
 from functools import lru_cache
@@ -33,8 +35,12 @@ def introduced(path=LIST):
     if list(listed) != sorted(listed):
         raise ValueError(f"chapters must be in reading order, got {', '.join(listed)}")
     found = {term: name for name, chapter in listed.items() for term in chapter["terms"]}
-    forms = [form.lower() for name in listed for term in listed[name]["terms"]
-             for form in term.split("|")]
+    forms = [
+        form.lower()
+        for name in listed
+        for term in listed[name]["terms"]
+        for form in term.split("|")
+    ]
     if twice := sorted({form for form in forms if forms.count(form) > 1}):
         raise ValueError(f"terms must stand in the list once, got twice: {', '.join(twice)}")
     return found
@@ -47,12 +53,14 @@ def uses(text, terms):
     if not longest:
         return []
     pattern = "|".join(rf"(?P<f{k}>{_written(form)})" for k, form in enumerate(longest))
-    return [(by_form[longest[int(found.lastgroup[1:])]], found[0])
-            for found in re.finditer(rf"(?<![\w-])(?:{pattern})s?(?![\w])", text)]
+    return [
+        (by_form[longest[int(found.lastgroup[1:])]], found[0])
+        for found in re.finditer(rf"(?<![\w-])(?:{pattern})s?(?![\w])", text)
+    ]
 
 
 def _written(form):
-    """Return the pattern of a form: any white space, any case unless it has capitals of its own."""
+    """Return the pattern of a form: any white space; any case, unless it has capitals."""
     words = r"\s+".join(re.escape(word) for word in form.split(" "))
     return words if form != form.lower() else f"(?i:{words})"
 
@@ -68,7 +76,7 @@ def _undressed(formula):
 
 
 def problems(path, nb, terms=None):
-    """Yield a sentence for each term that a notebook uses too early or should introduce and does not.
+    """Yield a sentence for each term that is used too early, or introduced by the list alone.
 
     Parameters
     ----------
@@ -88,15 +96,17 @@ def problems(path, nb, terms=None):
             for term, form in uses(text_of(text), terms):
                 said.add(term)
                 if terms[term][:2] > number:
-                    yield (f"{stored.place(nb, i)} says {form!r}, which {terms[term]} introduces: "
-                           "link to that chapter or say it otherwise")
+                    yield (
+                        f"{stored.place(nb, i)} says {form!r}, which {terms[term]} "
+                        "introduces: link to that chapter or say it otherwise"
+                    )
     for term, name in terms.items():
         if name == path.stem and term not in said:
             yield f"terms.toml says that {name} introduces {term!r}, which it does not say"
 
 
 def _misnamed(path, names):
-    """Yield a sentence if the list calls the chapter of this number, or puts this chapter, otherwise."""
+    """Yield a sentence if the list gives this chapter another name or another number."""
     for name in sorted(names - {path.stem}):
         if name[:2] == path.stem[:2] or name[3:] == path.stem[3:]:
             yield f"terms.toml has {name} where the book has {path.stem}"
