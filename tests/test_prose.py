@@ -1,4 +1,4 @@
-"""Numbers, key terms and references in the text: what is asked for, what shows it, what is let through."""
+"""Numbers, key terms and references in the text: what is asked for, what passes, what does not."""
 
 from pathlib import Path
 
@@ -185,10 +185,15 @@ def test_every_run_must_show_a_number_and_the_silent_ones_are_named():
 
 
 def test_injected_parameters_do_not_move_the_sections():
-    stored_run = notebook(md("# T"), code("e = 1.0", tags=["parameters"]), md("It is 0.37."),
-                          code("f()", "0.37"))
-    low = notebook(*stored_run.cells[:2], code("e = 0.37", tags=["injected-parameters"]),
-                   md("It is 0.37."), code("f()", "0.1"))
+    stored_run = notebook(
+        md("# T"), code("e = 1.0", tags=["parameters"]), md("It is 0.37."), code("f()", "0.37")
+    )
+    low = notebook(
+        *stored_run.cells[:2],
+        code("e = 0.37", tags=["injected-parameters"]),
+        md("It is 0.37."),
+        code("f()", "0.1"),
+    )
     assert [silent for _, _, silent in prose.unshown_in([stored_run, low])] == [[1]]
 
 
@@ -204,8 +209,13 @@ def test_cited_facts_are_let_through_with_a_reason_and_only_while_the_text_says_
 
 # ---- terms -------------------------------------------------------------------------------------
 
-LIST = {"Gaussian mechanism|Gaussian noise": "08-gaussian", "composition": "10-composition",
-        "parallel composition": "02-definition", "d_X-privacy": "30-places", "zCDP": "11-accounts"}
+LIST = {
+    "Gaussian mechanism|Gaussian noise": "08-gaussian",
+    "composition": "10-composition",
+    "parallel composition": "02-definition",
+    "d_X-privacy": "30-places",
+    "zCDP": "11-accounts",
+}
 
 
 def early(text, name="04-laplace"):
@@ -262,8 +272,14 @@ def test_the_list_of_the_book_holds_the_terms_of_the_field():
     listed = terms.introduced()
     assert len(listed) >= 40
     chapter = {form: name for term, name in listed.items() for form in term.split("|")}
-    expected = {"privacy loss": "02", "Laplace mechanism": "04", "permute-and-flip": "07",
-                "zCDP": "11", "odometer": "13", "AdaSSP": "41"}
+    expected = {
+        "privacy loss": "02",
+        "Laplace mechanism": "04",
+        "permute-and-flip": "07",
+        "zCDP": "11",
+        "odometer": "13",
+        "AdaSSP": "41",
+    }
     assert {form: chapter[form][:2] for form in expected} == expected
 
 
@@ -294,20 +310,47 @@ def book(tmp_path):
 
 
 GOOD = [
-    "[a](04-the-law.ipynb)", "[a](04-the-law.ipynb#equation-4-2)", "[a](04-the-law.ipynb#theorem-4-1)",
-    "[a](04-the-law.ipynb#Exercise-2:-why)", "[a](#Here-we-are)", "[a](#Here%2Dwe%2Dare)",
-    "[a](https://example.org/x.ipynb)", "[a](README.md)", "`[a](no.ipynb)`", "See chapter 04.",
-    "In chapters 04 and 05", "By (4.2) and equation (4.2).", "By Theorem 4.1 and Theorem\n4.1.",
-    "See exercise 1.", "See exercise 2 of chapter 04.", "By Theorem 3.16 of Dwork.",
-    "Document 000 shows Theorem 9.9.", "Its equation (9.9) is right.", "A value (0.99) or (9.50).",
-    "Algorithm 1 of the thesis.", "The paper's Theorem 7.7 and its 2.3.", "$(4.99)$",
+    "[a](04-the-law.ipynb)",
+    "[a](04-the-law.ipynb#equation-4-2)",
+    "[a](04-the-law.ipynb#theorem-4-1)",
+    "[a](04-the-law.ipynb#Exercise-2:-why)",
+    "[a](#Here-we-are)",
+    "[a](#Here%2Dwe%2Dare)",
+    "[a](https://example.org/x.ipynb)",
+    "[a](README.md)",
+    "`[a](no.ipynb)`",
+    "See chapter 04.",
+    "In chapters 04 and 05",
+    "By (4.2) and equation (4.2).",
+    "By Theorem 4.1 and Theorem\n4.1.",
+    "See exercise 1.",
+    "See exercise 2 of chapter 04.",
+    "By Theorem 3.16 of Dwork.",
+    "Document 000 shows Theorem 9.9.",
+    "Its equation (9.9) is right.",
+    "A value (0.99) or (9.50).",
+    "Algorithm 1 of the thesis.",
+    "The paper's Theorem 7.7 and its 2.3.",
+    "$(4.99)$",
     "## References\n\n- Theorem 9.9, chapter 99.",
 ]
 BAD = [
-    "[a](06-none.ipynb)", "[a](04-the-law.ipynb#nowhere)", "[a](04-the-law.ipynb#theorem-4-3)",
-    "[a](#Nowhere)", "[a](none.md)", "See chapter 99.", "In chapters 04 and 99.", "See Chapter 9.",
-    "By equation (4.99).", "By (4.99).", "By formula (3.99).", "By Theorem 3.99.",
-    "By Definition 4.1.", "See exercise 9.", "See exercise 1 of chapter 04.", "See exercise 9 here. A",
+    "[a](06-none.ipynb)",
+    "[a](04-the-law.ipynb#nowhere)",
+    "[a](04-the-law.ipynb#theorem-4-3)",
+    "[a](#Nowhere)",
+    "[a](none.md)",
+    "See chapter 99.",
+    "In chapters 04 and 99.",
+    "See Chapter 9.",
+    "By equation (4.99).",
+    "By (4.99).",
+    "By formula (3.99).",
+    "By Theorem 3.99.",
+    "By Definition 4.1.",
+    "See exercise 9.",
+    "See exercise 1 of chapter 04.",
+    "See exercise 9 here. A",
 ]
 
 
@@ -339,7 +382,9 @@ NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
 def test_references_of_the_stored_book_are_no_false_alarms(path):
     """Only chapters that are not written yet are missing."""
     unwritten = "refers to chapter "
-    assert [said for said in references.problems(path, stored.read(path)) if unwritten not in said] == []
+    assert [
+        said for said in references.problems(path, stored.read(path)) if unwritten not in said
+    ] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -355,14 +400,22 @@ def test_a_dangling_equation_in_the_stored_book_would_be_seen(path):
 def test_sizes_leave_out_what_is_not_read_in_one_sitting():
     folded = v4.new_markdown_cell("five words of an appendix", metadata={"tags": ["appendix"]})
     nb = notebook(
-        md("# Title\n\ntwo words"), code("a\n\nb"), code("a\n" * 9, tags=["hide-input"]),
-        code("a\nb\nc\nd"), code("# Your turn", tags=["try"]), folded,
-        md("## Exercises\n\nnot read"), code("x", image__png="AA", text__plain="[figure: a]"),
-        md("## References\n\nnot read"), md("## Notes on the sources\n\nnot read"))
+        md("# Title\n\ntwo words"),
+        code("a\n\nb"),
+        code("a\n" * 9, tags=["hide-input"]),
+        code("a\nb\nc\nd"),
+        code("# Your turn", tags=["try"]),
+        folded,
+        md("## Exercises\n\nnot read"),
+        code("x", image__png="AA", text__plain="[figure: a]"),
+        md("## References\n\nnot read"),
+        md("## Notes on the sources\n\nnot read"),
+    )
     assert (stored.cells(nb), stored.words(nb), stored.all_words(nb)) == (10, 4, 24)
     assert (stored.code_lines(nb), stored.median_code_cell(nb), stored.figures(nb)) == (17, 2, 1)
-    assert stored.READING_LINE.keys() == {name for name in stored.READING_LINE
-                                          if callable(getattr(stored, name))}
+    assert stored.READING_LINE.keys() == {
+        name for name in stored.READING_LINE if callable(getattr(stored, name))
+    }
     assert stored.median_code_cell(notebook()) == 0
 
 
