@@ -170,6 +170,12 @@ def swap(nb):
     nb.cells[a], nb.cells[b] = nb.cells[b], nb.cells[a]
 
 
+def try_last(nb):
+    a, b = (nb.cells.index(first(nb, text)) for text in ("# Your turn", "answer = solve(1)"))
+    nb.cells[a], nb.cells[b] = nb.cells[b], nb.cells[a]
+    renumbered(nb)
+
+
 def fold(nb):
     first(nb, "noise = draws").metadata["jupyter"] = {"source_hidden": True}
 
@@ -332,6 +338,7 @@ BROKEN = [
     ("exercised", replace("### Exercise 3", "### Exercise 6"), "is not 'Exercise 3'"),
     ("exercised", without("# Your turn"), "no cell tagged try"),
     ("exercised", replace("# Your turn", "# Here"), "no cell tagged try"),
+    ("exercised", try_last, "no cell tagged try"),
     ("exercised", untag("solution"), "no solution that asserts"),
     ("exercised", replace(ASSERT, "print(answer)"), "no solution that asserts"),
     ("exercised", replace(ASSERT, "assert answer"), "no solution that asserts"),
@@ -377,6 +384,13 @@ GOOD = {
     ),
     "a name that is bound again before it is used": replace(
         "twin = broken(count)", "height = 4\nprint(height)\ntwin = broken(count)"
+    ),
+    "a name that another visible cell binds again": both(
+        insert(code("height = 4"), before="twin = broken(count)"),
+        replace("twin = broken(count)", "print(height)\ntwin = broken(count)"),
+    ),
+    "an explorer of some lines": replace(
+        "plots.explore(draw", "def draw(eps):\n    fig = 1\n    return fig\n\nplots.explore(draw"
     ),
     "a name of a comprehension": replace(
         "twin = broken(count)", "print([x for x in (1, 2)])\ntwin = broken(count)"

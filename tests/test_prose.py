@@ -78,6 +78,7 @@ def test_an_output_shows_a_number_rounded_or_written_otherwise(text, shown):
         ("It is 0.37.", "0.3649"),
         ("It is 12,300.", "12345"),
         ("About 12,300.", "12,395"),
+        ("About 0.38.", "0.3679"),
         ("It is 3.2 %.", "0.32"),
         ("It is 3.2.", "0.032"),
         ("It is $10^{-6}$.", "1e-05"),
@@ -255,6 +256,12 @@ def test_a_term_before_its_chapter_is_refused(text):
 )
 def test_links_code_references_and_longer_terms_are_let_through(text):
     assert early(text) == []
+
+
+def test_a_longer_form_wins_over_its_beginning():
+    listed = {"composition": "10-composition", "composition of noises": "02-definition"}
+    nb = notebook(md("The composition of noises."))
+    assert list(terms.problems(Path("04-laplace.ipynb"), nb, listed)) == []
 
 
 def test_a_chapter_says_the_terms_that_it_introduces():

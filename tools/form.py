@@ -1,7 +1,8 @@
 """The form of every notebook that has been re-cut: headings, captions, what is hidden, assertions.
 
 A rule is a generator of sentences about what is wrong, `rule(path, nb)`; `EVERY` are those that
-hold all kinds of notebooks, the ones on prose among them. What only a chapter has is in `chapters.py`.
+hold all kinds of notebooks, the ones on prose among them. What only a chapter has is in
+`chapters.py`.
 
     hide-input, solution, appendix, notes      the tags that fold a cell
     a caption                                  the Markdown cell behind a picture, all in italics
