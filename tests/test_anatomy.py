@@ -1,4 +1,5 @@
-"""Each rule of tools.anatomy turns red on a notebook made to break just that rule, and on nothing else."""
+"""Each rule of tools.anatomy turns red on a notebook made to break just that rule, and no other."""
+
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,14 @@ from nbformat import v4
 from tools import anatomy
 
 PATH = Path("90-good-chapter.ipynb")
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-FILLER = "Noise of the right size hides one person and keeps the crowd, which is what a count was asked for then. " * 3
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mN"
+    "k+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+FILLER = (
+    "Noise of the right size hides one person and keeps the crowd, "
+    "which is what a count was asked for then. " * 3
+)
 
 
 def md(source, *tags):
@@ -16,36 +23,60 @@ def md(source, *tags):
 
 
 def code(source, *tags, outputs=()):
-    return v4.new_code_cell(source, metadata={"tags": list(tags)} if tags else {}, outputs=list(outputs))
+    return v4.new_code_cell(
+        source, metadata={"tags": list(tags)} if tags else {}, outputs=list(outputs)
+    )
 
 
 def shown(**data):
-    return v4.new_output("display_data", data={key.replace("__", "/"): value for key, value in data.items()})
+    return v4.new_output(
+        "display_data", data={key.replace("__", "/"): value for key, value in data.items()}
+    )
 
 
 def chapter():
     """Return a small chapter that keeps every rule."""
     picture = shown(image__png=PIXEL, text__plain="[figure: one pixel, which stands for a figure]")
-    record = v4.new_output("display_data", data={anatomy.RECORD: {"schema": 1}, "text/plain": "a table"})
+    record = v4.new_output(
+        "display_data", data={anatomy.RECORD: {"schema": 1}, "text/plain": "a table"}
+    )
     said = v4.new_output("stream", name="stdout", text="-0.5 at most, 3 rows, 10s of them")
-    cells = [md("# 90 A chapter that keeps the rules"),
-             code("epsilon: float = 1.0  # budget\nseed: int = 0  # seed", "parameters"),
-             code('chapter.open("90-good-chapter", globals())'),
-             md("## 1. By hand", "worked-case"), code("assert 1 + 1 == 2", outputs=[said]),
-             md("## 2. In general"), md("*Proof sketch.* " + FILLER, "proof-sketch"),
-             md(" ".join(f"**{label}.** some." for label in anatomy.STATEMENT), "privacy-statement"),
-             code("assert audit.epsilon() <= 1", "audit"), code("assert twin > 1", "broken-twin"),
-             md("\n".join(f"> | {label} | some |" for label in anatomy.STATEMENT), "privacy-statement"),
-             code("audit.epsilon(release)", "audit", "broken-twin"), code("assert worse > 1", "broken-twin")]
+    cells = [
+        md("# 90 A chapter that keeps the rules"),
+        code("epsilon: float = 1.0  # budget\nseed: int = 0  # seed", "parameters"),
+        code('chapter.open("90-good-chapter", globals())'),
+        md("## 1. By hand", "worked-case"),
+        code("assert 1 + 1 == 2", outputs=[said]),
+        md("## 2. In general"),
+        md("*Proof sketch.* " + FILLER, "proof-sketch"),
+        md(" ".join(f"**{label}.** some." for label in anatomy.STATEMENT), "privacy-statement"),
+        code("assert audit.epsilon() <= 1", "audit"),
+        code("assert twin > 1", "broken-twin"),
+        md("\n".join(f"> | {label} | some |" for label in anatomy.STATEMENT), "privacy-statement"),
+        code("audit.epsilon(release)", "audit", "broken-twin"),
+        code("assert worse > 1", "broken-twin"),
+    ]
     for k in range(10):
         cells += [md(FILLER * 3), code(f"show({k})", outputs=[picture] if k < 5 else [])]
-    cells += [md("## Against the sources"), code("sources.check('x')", "sources"), md("## What it costs"),
-              md("## 9.3 Try it"), code("plots.explore(draw)", "explorer", outputs=[picture]),
-              md("## When not to use it"), md("## Exercises")]
+    cells += [
+        md("## Against the sources"),
+        code("sources.check('x')", "sources"),
+        md("## What it costs"),
+        md("## 9.3 Try it"),
+        code("plots.explore(draw)", "explorer", outputs=[picture]),
+        md("## When not to use it"),
+        md("## Exercises"),
+    ]
     for k in range(1, 5):
-        cells += [md(f"### Exercise {k}\n\n{FILLER}"), code("assert 1 + 1 == 2 is not False", "solution")]
-    cells += [md("## What was spent"), code("chapter.results(ledger)", "results", outputs=[record]),
-              md("## References")]
+        cells += [
+            md(f"### Exercise {k}\n\n{FILLER}"),
+            code("assert 1 + 1 == 2 is not False", "solution"),
+        ]
+    cells += [
+        md("## What was spent"),
+        code("chapter.results(ledger)", "results", outputs=[record]),
+        md("## References"),
+    ]
     nb = v4.new_notebook(cells=cells, metadata={"dputils": {"kind": "chapter"}})
     return renumbered(nb)
 
@@ -72,11 +103,14 @@ def replace(old, new):
     def change(nb):
         cell = first(nb, old)
         cell.source = cell.source.replace(old, new, 1)
+
     return change
 
 
 def prints(text, name="stdout"):
-    return lambda nb: first(nb, "show(9)").outputs.append(v4.new_output("stream", name=name, text=text))
+    return lambda nb: first(nb, "show(9)").outputs.append(
+        v4.new_output("stream", name=name, text=text)
+    )
 
 
 def displays(**data):
@@ -88,13 +122,16 @@ def sets(text, **changes):
 
 
 def error(nb):
-    first(nb, "show(9)").outputs.append(v4.new_output("error", ename="ValueError", evalue="no", traceback=[]))
+    first(nb, "show(9)").outputs.append(
+        v4.new_output("error", ename="ValueError", evalue="no", traceback=[])
+    )
 
 
 def without(text):
     def change(nb):
         nb.cells.remove(first(nb, text))
         renumbered(nb)
+
     return change
 
 
@@ -102,6 +139,7 @@ def insert(cell, at=20):
     def change(nb):
         nb.cells.insert(at, cell)
         renumbered(nb)
+
     return change
 
 
@@ -123,11 +161,14 @@ def two(*changes):
     def change(nb):
         for one in changes:
             one(nb)
+
     return change
 
 
 def swap(nb):
-    a, b = (nb.cells.index(first(nb, text)) for text in ("## What it costs", "## When not to use it"))
+    a, b = (
+        nb.cells.index(first(nb, text)) for text in ("## What it costs", "## When not to use it")
+    )
     nb.cells[a].source, nb.cells[b].source = nb.cells[b].source, nb.cells[a].source
 
 
@@ -143,7 +184,11 @@ BROKEN = [
     ("within_limits", insert(code("\n\n".join("x = 1" for _ in range(26)))), "has 26 lines"),
     ("within_limits", insert(code("y = 1\nx = " + "1" * 97)), "has a code line of 101 characters"),
     ("within_limits", insert(code("\n")), "empty code cell"),
-    ("within_limits", insert(code("draw()", outputs=[shown(image__jpeg="A" * 1_000_001)])), "bytes"),
+    (
+        "within_limits",
+        insert(code("draw()", outputs=[shown(image__jpeg="A" * 1_000_001)])),
+        "bytes",
+    ),
     ("executed", sets("show(9)", execution_count=None), "never executed"),
     ("executed", sets("show(9)", execution_count=4), "as number 4"),
     ("executed", error, "without the tag raises-exception"),
@@ -161,7 +206,11 @@ BROKEN = [
     ("clean", prints("12ms a draw"), "a timing: 12ms"),
     ("clean", prints("run on 2031-02-03"), "a date"),
     ("described", displays(image__png=PIXEL), "without a description"),
-    ("described", displays(image__png=PIXEL, text__plain="<Figure size 640x480 with 1 Axes>"), "without a description"),
+    (
+        "described",
+        displays(image__png=PIXEL, text__plain="<Figure size 640x480 with 1 Axes>"),
+        "without a description",
+    ),
     ("checkable", insert(code("x", "brokentwin")), "unknown tag 'brokentwin'"),
     ("checkable", insert(code("x", "nbval-skip")), "unknown tag 'nbval-skip'"),
     ("checkable", insert(code("# NBVAL_IGNORE_OUTPUT\nx")), "NBVAL_IGNORE_OUTPUT"),
@@ -186,12 +235,20 @@ BROKEN = [
     ("derived", untag("worked-case"), "tagged worked-case with an assert"),
     ("derived", untag("proof-sketch"), "tagged proof-sketch"),
     ("derived", short_sketch, "is no proof sketch"),
-    ("attacked", two(*[untag("privacy-statement")] * 2), "no Markdown cell tagged privacy-statement"),
+    (
+        "attacked",
+        two(*[untag("privacy-statement")] * 2),
+        "no Markdown cell tagged privacy-statement",
+    ),
     ("attacked", replace("**Delta.**", "Delta."), "has no row or bold label for Delta"),
     ("attacked", replace("> | Public |", "> | Private |"), "label for Public"),
     ("attacked", untag("audit"), "tagged audit"),
     ("attacked", replace("assert twin", "twin"), "tagged broken-twin"),
-    ("attacked", insert(md("**" + "** **".join(anatomy.STATEMENT) + "**", "privacy-statement")), "tagged audit"),
+    (
+        "attacked",
+        insert(md("**" + "** **".join(anatomy.STATEMENT) + "**", "privacy-statement")),
+        "tagged audit",
+    ),
     ("exercised", replace("### Exercise 4", "### Problem 4"), "3 exercises"),
     ("exercised", replace("### Exercise 3", "### Exercise 5"), "is not 'Exercise 3'"),
     ("exercised", replace("assert 1 + 1 == 2 is", "True is"), "tagged solution that asserts"),
@@ -208,7 +265,9 @@ def test_a_good_chapter_passes():
     assert anatomy.problems(PATH, chapter()) == []
 
 
-@pytest.mark.parametrize(("rule", "change", "said"), BROKEN, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("rule", "change", "said"), BROKEN, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_each_rule_catches_what_it_is_for(rule, change, said):
     nb = chapter()
     change(nb)
@@ -218,10 +277,14 @@ def test_each_rule_catches_what_it_is_for(rule, change, said):
 
 
 def test_every_rule_is_broken_above():
-    assert {rule.__name__ for rule in anatomy.EVERY + anatomy.CHAPTER} == {rule for rule, _, _ in BROKEN}
+    assert {rule.__name__ for rule in anatomy.EVERY + anatomy.CHAPTER} == {
+        rule for rule, _, _ in BROKEN
+    }
 
 
-@pytest.mark.parametrize("name", ["good-chapter.ipynb", "9-good.ipynb", "90-Good.ipynb", "90_good.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["good-chapter.ipynb", "9-good.ipynb", "90-Good.ipynb", "90_good.ipynb"]
+)
 def test_a_file_name_off_the_pattern_is_caught(name):
     assert any("NN-short-name" in sentence for sentence in anatomy.named(Path(name), chapter()))
 
@@ -241,8 +304,8 @@ def test_kinds_are_excused_from_what_they_cannot_have():
 
 def test_a_line_of_the_allowed_width_passes_and_a_longer_one_in_no_kind_of_notebook():
     nb = chapter()
-    first(nb, "show(9)").source = "# " + "x" * (anatomy.WIDTH - 2)
-    insert(md("x" * (anatomy.WIDTH + 1)))(nb)
+    first(nb, "show(9)").source = "# " + "x" * (anatomy.LIMITS[False].width - 2)
+    insert(md("x" * (anatomy.LIMITS[False].width + 1)))(nb)
     assert anatomy.problems(PATH, nb) == []
     first(nb, "# xx").source += "x"
     for name in anatomy.KINDS:

@@ -1,7 +1,9 @@
-"""What a stored notebook must look like, checked without a kernel: limits, clean outputs, the anatomy of a chapter.
+"""What a stored notebook must look like, checked without a kernel: limits, clean outputs, anatomy.
 
-`problems(path)` returns one sentence for each thing that is wrong. A rule is a generator of such sentences; which rules
-hold a notebook depends on its kind, `metadata.dputils.kind`. The parts of a chapter are found by tags and headings:
+`problems(path)` returns one sentence for each thing that is wrong. A rule is a generator of such
+sentences; which rules hold a notebook depends on its kind, `metadata.dputils.kind`, and on whether
+it has the new form, `metadata.dputils.recut` (then those of `form.py` and `chapters.py`, and
+narrower limits). The parts of an older chapter are found by tags and headings:
 
     parameters, results, explorer             one code cell each
     worked-case                               a cell in whose section the small case is asserted
@@ -10,182 +12,206 @@ hold a notebook depends on its kind, `metadata.dputils.kind`. The parts of a cha
     audit, broken-twin                        code cells behind each privacy statement
     solution                                  a code cell behind each `### Exercise n`
 """
-import json
+
 import re
+from dataclasses import dataclass
 
 import nbformat
 
 from dputils.book.chapter import RECORD
+from tools import chapters, form, stored
+from tools.stored import code_cells, headings, outputs, place, section, shown, tagged
 
 KINDS = ("chapter", "essay", "reference", "template")
-CELLS, WORDS, LINES, BYTES, SECONDS = (45, 130), (1800, 5000), 25, 1_000_000, 60
-WIDTH = 100  # characters; JupyterLab cuts longer code lines off at the right
+CELLS, WORDS, BYTES, SECONDS = (45, 130), (1800, 5000), 1_000_000, 60
 FIGURES, EXERCISES, ALT = 5, (4, 6), 20
-SECTIONS = ("Against the sources", "What it costs", "Try it", "When not to use it", "Exercises", "What was spent",
-            "References")
+SECTIONS = (
+    "Against the sources",
+    "What it costs",
+    "Try it",
+    "When not to use it",
+    "Exercises",
+    "What was spent",
+    "References",
+)
 STATEMENT = ("Neighbours", "Sensitivity", "Epsilon", "Delta", "Public")
-TAGS = {"parameters", "results", "explorer", "worked-case", "sources", "proof-sketch", "privacy-statement", "audit",
-        "broken-twin", "solution", "raises-exception", "allow-stderr", "hide-input", "hide-output", "hide-cell"}
+TAGS = {
+    "parameters",
+    "results",
+    "explorer",
+    "worked-case",
+    "sources",
+    "proof-sketch",
+    "privacy-statement",
+    "audit",
+    "broken-twin",
+    "solution",
+    "raises-exception",
+    "allow-stderr",
+    "hide-input",
+    "hide-output",
+    "hide-cell",
+    "try",
+    "appendix",
+    "notes",
+}
 TRACES = {
-    "a path of one machine": r"(?<![\w.])/(?:home|Users|tmp|root|var|usr|opt|private)/\w|\b[A-Z]:\\|site-packages",
+    "a path of one machine": r"(?<![\w.])/(?:home|Users|tmp|root|var|usr|opt|private)/\w"
+    r"|\b[A-Z]:\\|site-packages",
     "a memory address": r"\b0x[0-9a-f]{6,}",
     "a bare scalar": r"\bnp\.(?:float|int|uint|bool|str|complex)\w*\(",
     "a minus zero": r"(?<![\w.])[-\u2212]0(?:\.0+)?(?:e[+-]?\d+)?(?!\.?\d|\w)",
-    "a timing": r"\b\d+(?:\.\d+)? (?:ns|us|µs|ms|s|sec|seconds?)\b|\b\d+(?:\.\d+)?(?:ns|us|µs|ms)\b",
+    "a timing": r"\b\d+(?:\.\d+)? (?:ns|us|µs|ms|s|sec|seconds?)\b"
+    r"|\b\d+(?:\.\d+)?(?:ns|us|µs|ms)\b",
     "a date or time of day": r"\b20[2-9]\d-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b",
 }
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Beyond these a notebook is refused."""
+
+    cells: int
+    words: int
+    visible: int  # lines of a code cell that is not folded
+    folded: int  # lines of one that is
+    width: int  # the page cuts longer code lines off at the right
+
+
+LIMITS = {
+    False: Limits(CELLS[1], WORDS[1], 25, 25, 100),
+    True: Limits(120, 4000, 15, 25, 88),
+}  # by recut
+
+
 def problems(path, nb=None):
-    """Return what is wrong with a stored notebook, one sentence each; `nb` is the file's content if it is at hand."""
+    """Return what is wrong with a stored notebook, one sentence each; `nb` is its content."""
     nb = nb or nbformat.read(path, as_version=4)
-    kind = nb.metadata.get("dputils", {}).get("kind")
-    rules = EVERY + {"chapter": CHAPTER, "template": TEMPLATE}.get(kind, ())
-    return [problem for rule in rules for problem in rule(path, nb)]
+    return [problem for rule in rules(nb) for problem in rule(path, nb)]
 
 
-def tagged(nb, tag, kind="code"):
-    """Return the indices of the cells of a kind (`code` or `markdown`) that carry a tag."""
-    return [i for i, cell in enumerate(nb.cells) if cell.cell_type == kind and tag in cell.metadata.get("tags", [])]
+def rules(nb):
+    """Return the rules that hold a notebook, by its kind and its form."""
+    kind = stored.about(nb).get("kind")
+    if stored.about(nb).get("recut"):
+        return EVERY + form.EVERY + {"chapter": RECUT_CHAPTER, "template": TEMPLATE}.get(kind, ())
+    return EVERY + {"chapter": CHAPTER, "template": TEMPLATE}.get(kind, ())
 
 
-def headings(nb):
-    """Return `(index of the cell, level, title)` of every heading, numbers in front of a title left out."""
-    found = []
-    for i, cell in enumerate(nb.cells):
-        if cell.cell_type == "markdown":
-            text = re.sub(r"(?ms)^```.*?^```", "", cell.source)
-            lines = re.finditer(r"(?m)^(#{1,6}) (?:\d+(?:\.\d+)*\.? )?(.*)$", text)
-            found += [(i, len(line[1]), line[2].strip()) for line in lines]
-    return found
+# ---- every notebook ----------------------------------------------------------------------------
 
-
-def section(nb, index):
-    """Return the title of the section (level 2) that a cell stands in, or an empty string."""
-    return next((title for i, level, title in reversed(headings(nb)) if level == 2 and i <= index), "")
-
-
-def words(nb):
-    """Return the number of words in the Markdown cells."""
-    return sum(len(cell.source.split()) for cell in nb.cells if cell.cell_type == "markdown")
-
-
-def shown(output):
-    """Return all text of one output: streams, errors, every form of a displayed value except pictures."""
-    forms = [value if isinstance(value, str) else json.dumps(value) for mime, value in output.get("data", {}).items()
-             if not mime.startswith("image/")]
-    return "\n".join([*forms, output.get("text", ""), output.get("evalue", "")])
-
-
-def _code(nb):
-    return [(i, cell) for i, cell in enumerate(nb.cells) if cell.cell_type == "code"]
-
-
-def _outputs(nb):
-    return [(i, output) for i, cell in _code(nb) for output in cell.outputs]
-
-
-def _place(nb, index):
-    lines = nb.cells[index].source.splitlines() or ["empty"]
-    return f"cell {index + 1} ({lines[0][:40]})"
-
-
-# ---- every notebook --------------------------------------------------------------------------------------------------
 
 def named(path, nb):
-    """The file is NN-short-name.ipynb, opens with the title `# NN Title`, and its metadata says a known kind."""
+    """The file is NN-short-name.ipynb, opens with the title `# NN Title`, is of a known kind."""
     if not re.fullmatch(r"\d\d-[a-z0-9]+(?:-[a-z0-9]+)*\.ipynb", path.name):
         yield f"the file is called {path.name}, not NN-short-name.ipynb"
     first = nb.cells[0] if nb.cells else None
-    if first is None or first.cell_type != "markdown" or not re.match(rf"# {path.name[:2]} \S", first.source):
+    if (
+        first is None
+        or first.cell_type != "markdown"
+        or not re.match(rf"# {path.name[:2]} \S", first.source)
+    ):
         yield f"the first cell does not open with the title '# {path.name[:2]} ...'"
     if nb.metadata.get("dputils", {}).get("kind") not in KINDS:
-        yield f"metadata.dputils.kind is {nb.metadata.get('dputils', {}).get('kind')!r}, not one of {', '.join(KINDS)}"
+        kind = stored.about(nb).get("kind")
+        yield f"metadata.dputils.kind is {kind!r}, not one of {', '.join(KINDS)}"
 
 
 def within_limits(path, nb):
-    """No more cells, words, lines in a code cell, characters in a code line and bytes than a reader can take."""
-    if len(nb.cells) > CELLS[1]:
-        yield f"{len(nb.cells)} cells, at most {CELLS[1]} are allowed"
-    if words(nb) > WORDS[1]:
-        yield f"{words(nb)} words of text, at most {WORDS[1]} are allowed"
-    for i, cell in _code(nb):
-        lines = sum(bool(line.strip()) for line in cell.source.splitlines())
-        if lines > LINES:
-            yield f"{_place(nb, i)} has {lines} lines, at most {LINES} are allowed"
-        widest = max(map(len, cell.source.splitlines()), default=0)
-        if widest > WIDTH:
-            yield f"{_place(nb, i)} has a code line of {widest} characters, at most {WIDTH} are allowed"
-        if not lines:
-            yield f"{_place(nb, i)} is an empty code cell"
+    """No more cells, words, lines, characters in a line and bytes than a reader can take."""
+    recut = bool(stored.about(nb).get("recut"))
+    limits, words = LIMITS[recut], stored.words(nb) if recut else stored.all_words(nb)
+    if len(nb.cells) > limits.cells:
+        yield f"{len(nb.cells)} cells, at most {limits.cells} are allowed"
+    if words > limits.words:
+        yield f"{words} words of text, at most {limits.words} are allowed"
+    for i, cell in code_cells(nb):
+        yield from _cell_within(limits, nb, i, cell)
     size = path.stat().st_size if path.exists() else len(nbformat.writes(nb).encode())
     if size > BYTES:
         yield f"the file has {size} bytes, at most {BYTES} are allowed"
 
 
+def _cell_within(limits, nb, i, cell):
+    lines = stored.lines_of(cell)
+    most = limits.folded if stored.is_folded(cell) else limits.visible
+    if lines > most:
+        yield f"{place(nb, i)} has {lines} lines, at most {most} are allowed"
+    widest = max(map(len, cell.source.splitlines()), default=0)
+    if widest > limits.width:
+        most = limits.width
+        yield f"{place(nb, i)} has a code line of {widest} characters, at most {most} are allowed"
+    if not lines:
+        yield f"{place(nb, i)} is an empty code cell"
+
+
 def executed(path, nb):
-    """Every code cell was executed, from top to bottom in one kernel, with errors only where a tag announces them."""
-    for number, (i, cell) in enumerate(_code(nb), 1):
+    """Code cells were executed, top to bottom in one kernel; errors only where a tag says so."""
+    for number, (i, cell) in enumerate(code_cells(nb), 1):
         if cell.execution_count is None:
-            yield f"{_place(nb, i)} was never executed"
+            yield f"{place(nb, i)} was never executed"
         elif cell.execution_count != number:
-            yield f"{_place(nb, i)} was executed as number {cell.execution_count}, not {number}"
+            yield f"{place(nb, i)} was executed as number {cell.execution_count}, not {number}"
         failed = any(output.output_type == "error" for output in cell.outputs)
         if failed != ("raises-exception" in cell.metadata.get("tags", [])):
             stored = "stores an error without" if failed else "stores no error despite"
-            yield f"{_place(nb, i)} {stored} the tag raises-exception"
+            yield f"{place(nb, i)} {stored} the tag raises-exception"
 
 
 def clean(path, nb):
     """Outputs hold nothing of the machine, the clock or the numpy version, and no warnings."""
-    for i, output in _outputs(nb):
-        if output.get("name") == "stderr" and "allow-stderr" not in nb.cells[i].metadata.get("tags", []):
-            yield f"{_place(nb, i)} stores stderr: {output.text.strip()[:60]}"
+    for i, output in outputs(nb):
+        if output.get("name") == "stderr" and "allow-stderr" not in nb.cells[i].metadata.get(
+            "tags", []
+        ):
+            yield f"{place(nb, i)} stores stderr: {output.text.strip()[:60]}"
         for what, pattern in TRACES.items():
             if found := re.search(pattern, shown(output)):
-                yield f"{_place(nb, i)} shows {what}: {found[0]}"
+                yield f"{place(nb, i)} shows {what}: {found[0]}"
 
 
 def described(path, nb):
     """Every picture comes with a sentence for readers who cannot see it."""
-    for i, output in _outputs(nb):
+    for i, output in outputs(nb):
         alt = output.get("data", {}).get("text/plain", "")
         if "image/png" in output.get("data", {}) and (len(alt) < ALT or alt.startswith("<")):
-            yield f"{_place(nb, i)} shows a picture without a description: {alt[:40]!r}"
+            yield f"{place(nb, i)} shows a picture without a description: {alt[:40]!r}"
 
 
 def checkable(path, nb):
-    """Tags are known ones, no cell is hidden from nbval, and no widget captures output (which hangs headless runs)."""
+    """Tags are known, nbval sees each cell, no widget captures output (headless runs hang)."""
     for i, cell in enumerate(nb.cells):
         for tag in sorted(set(cell.metadata.get("tags", [])) - TAGS):
-            yield f"{_place(nb, i)} has the unknown tag {tag!r}"
+            yield f"{place(nb, i)} has the unknown tag {tag!r}"
         evasion = r"#\s*(?:NBVAL|PYTEST_VALIDATE)_\w+|\b(?:interact|interactive|Output)\("
         if cell.cell_type == "code" and (found := re.search(evasion, cell.source)):
-            yield f"{_place(nb, i)} uses {found[0]}"
+            yield f"{place(nb, i)} uses {found[0]}"
 
 
-# ---- chapters --------------------------------------------------------------------------------------------------------
+# ---- chapters ----------------------------------------------------------------------------------
+
 
 def substantial(path, nb):
     """A chapter has the cells, words and figures that its subject needs."""
+    words = stored.all_words(nb)
     if len(nb.cells) < CELLS[0]:
         yield f"{len(nb.cells)} cells, at least {CELLS[0]} are asked for"
-    if words(nb) < WORDS[0]:
-        yield f"{words(nb)} words of text, at least {WORDS[0]} are asked for"
-    figures = sum("image/png" in output.get("data", {}) for _, output in _outputs(nb))
-    if figures < FIGURES:
-        yield f"{figures} figures, at least {FIGURES} are asked for"
+    if words < WORDS[0]:
+        yield f"{words} words of text, at least {WORDS[0]} are asked for"
+    if stored.figures(nb) < FIGURES:
+        yield f"{stored.figures(nb)} figures, at least {FIGURES} are asked for"
 
 
 def opened(path, nb):
-    """Cell 2 or 3 is the one tagged `parameters`, with a seed; the next code cell calls `chapter.open`."""
+    """Cell 2 or 3 is tagged `parameters`, with a seed; the next code cell calls `chapter.open`."""
     found = tagged(nb, "parameters")
     if len(found) != 1 or found[0] not in (1, 2):
-        yield f"exactly one code cell, the second or third, is tagged parameters; found: {[i + 1 for i in found]}"
+        cells = [i + 1 for i in found]
+        yield f"exactly one code cell, the second or third, is tagged parameters; found: {cells}"
         return
     if not re.search(r"(?m)^seed: int = \d", nb.cells[found[0]].source):
         yield "the parameters cell declares no 'seed: int'"
-    following = next((cell.source for i, cell in _code(nb) if i > found[0]), "")
+    following = next((cell.source for i, cell in code_cells(nb) if i > found[0]), "")
     if "chapter.open(" not in following:
         yield "the code cell after the parameters does not call chapter.open(...)"
 
@@ -195,19 +221,25 @@ def closed(path, nb):
     found = tagged(nb, "results")
     cell = nb.cells[found[0]] if len(found) == 1 else None
     if cell is None or "chapter.results(" not in cell.source:
-        yield f"exactly one code cell is tagged results and calls chapter.results(...); found: {[i + 1 for i in found]}"
+        cells = [i + 1 for i in found]
+        yield f"exactly one cell is tagged results and calls chapter.results(...); found: {cells}"
     elif not any(RECORD in output.get("data", {}) for output in cell.outputs):
-        yield f"{_place(nb, found[0])} stores no results record"
+        yield f"{place(nb, found[0])} stores no results record"
     elif section(nb, found[0]) not in ("", SECTIONS[5]):
-        yield f"{_place(nb, found[0])} stands in the section {section(nb, found[0])!r}, not in {SECTIONS[5]!r}"
+        there = section(nb, found[0])
+        yield f"{place(nb, found[0])} stands in the section {there!r}, not in {SECTIONS[5]!r}"
 
 
 def in_order(path, nb):
     """The closing sections stand there, once each and in order, and hold what belongs to them."""
     titles = [title for _, level, title in headings(nb) if level == 2 and title in SECTIONS]
     if titles != list(SECTIONS):
-        yield f"the closing sections are {', '.join(titles) or 'missing'}; asked for: {', '.join(SECTIONS)}"
-    for tag, call, title in (("sources", "sources.check", SECTIONS[0]), ("explorer", "plots.explore(", SECTIONS[2])):
+        there = ", ".join(titles) or "missing"
+        yield f"the closing sections are {there}; asked for: {', '.join(SECTIONS)}"
+    for tag, call, title in (
+        ("sources", "sources.check", SECTIONS[0]),
+        ("explorer", "plots.explore(", SECTIONS[2]),
+    ):
         if not any(call in nb.cells[i].source and section(nb, i) == title for i in tagged(nb, tag)):
             yield f"no code cell tagged {tag} with {call} in the section {title!r}"
     if len(tagged(nb, "explorer")) > 1:
@@ -216,46 +248,64 @@ def in_order(path, nb):
 
 def derived(path, nb):
     """A small case is worked and asserted by hand, and at least one proof is sketched in words."""
-    worked = {section(nb, i) for kind in ("code", "markdown") for i in tagged(nb, "worked-case", kind)}
-    if not any(section(nb, i) in worked and re.search(r"\bassert\b", cell.source) for i, cell in _code(nb)):
+    worked = {
+        section(nb, i) for kind in ("code", "markdown") for i in tagged(nb, "worked-case", kind)
+    }
+    if not any(
+        section(nb, i) in worked and re.search(r"\bassert\b", cell.source)
+        for i, cell in code_cells(nb)
+    ):
         yield "no cell tagged worked-case with an assert in its section"
     sketches = tagged(nb, "proof-sketch", "markdown")
     if not sketches:
         yield "no Markdown cell tagged proof-sketch"
     for i in sketches:
         if len(nb.cells[i].source.split()) < 25:
-            yield f"{_place(nb, i)} is no proof sketch: fewer than 25 words"
+            yield f"{place(nb, i)} is no proof sketch: fewer than 25 words"
 
 
 def attacked(path, nb):
-    """Behind each privacy statement, before the next one, stand an audit and a broken twin that it catches."""
+    """Behind each privacy statement, before the next, stand an audit and a twin that it catches."""
     statements = tagged(nb, "privacy-statement", "markdown")
     if not statements:
         yield "no Markdown cell tagged privacy-statement"
-    for i, end in zip(statements, [*statements[1:], len(nb.cells)]):
-        missing = [label for label in STATEMENT
-                   if not re.search(rf"(?m)\*\*{label}\b|^>? ?\| *{label} *\|", nb.cells[i].source)]
+    for i, end in zip(statements, [*statements, len(nb.cells)][1:], strict=True):
+        missing = [
+            label
+            for label in STATEMENT
+            if not re.search(rf"(?m)\*\*{label}\b|^>? ?\| *{label} *\|", nb.cells[i].source)
+        ]
         if missing:
-            yield f"{_place(nb, i)} has no row or bold label for {', '.join(missing)}"
+            yield f"{place(nb, i)} has no row or bold label for {', '.join(missing)}"
         for tag, asked in (("audit", r"\bassert\b|\baudit\.\w+\("), ("broken-twin", r"\bassert\b")):
-            if not any(i < j < end and re.search(asked, nb.cells[j].source) for j in tagged(nb, tag)):
-                yield f"{_place(nb, i)} is followed by no code cell tagged {tag} that asserts"
+            if not any(
+                i < j < end and re.search(asked, nb.cells[j].source) for j in tagged(nb, tag)
+            ):
+                yield f"{place(nb, i)} is followed by no code cell tagged {tag} that asserts"
 
 
 def exercised(path, nb):
     """Four to six exercises, numbered from 1, each with a solution that runs and asserts."""
     all_headings = headings(nb)
-    found = [(i, title) for i, level, title in all_headings if level == 3 and title.startswith("Exercise ")]
+    found = [
+        (i, title)
+        for i, level, title in all_headings
+        if level == 3 and title.startswith("Exercise ")
+    ]
     if not EXERCISES[0] <= len(found) <= EXERCISES[1]:
         yield f"{len(found)} exercises, {EXERCISES[0]} to {EXERCISES[1]} are asked for"
     for number, (i, title) in enumerate(found, 1):
         if not re.match(rf"Exercise {number}\b", title) or section(nb, i) != "Exercises":
-            yield f"{_place(nb, i)} is not 'Exercise {number}' of the section 'Exercises'"
+            yield f"{place(nb, i)} is not 'Exercise {number}' of the section 'Exercises'"
         end = next((j for j, level, _ in all_headings if j > i and level <= 3), len(nb.cells))
-        if not any(i < j < end and re.search(r"\bassert\b", nb.cells[j].source) for j in tagged(nb, "solution")):
-            yield f"{_place(nb, i)} is followed by no code cell tagged solution that asserts"
+        if not any(
+            i < j < end and re.search(r"\bassert\b", nb.cells[j].source)
+            for j in tagged(nb, "solution")
+        ):
+            yield f"{place(nb, i)} is followed by no code cell tagged solution that asserts"
 
 
 EVERY = (named, within_limits, executed, clean, described, checkable)
 TEMPLATE = (opened, closed)
 CHAPTER = (substantial, opened, closed, in_order, derived, attacked, exercised)
+RECUT_CHAPTER = (opened, closed, derived, *chapters.CHAPTER)
