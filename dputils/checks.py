@@ -13,6 +13,11 @@ from numbers import Integral, Rational, Real
 import numpy as np
 
 NEIGHBOURS = ("add-remove", "replace-one")
+EPSILONS = (1e-6, 1e3)  # the range of epsilon, unless a function says otherwise
+DELTAS = (1e-300, 1)  # of a delta that is not 0; always below 1
+BETAS = (1e-250, 1 - 2.0**-53)  # of the probability of missing an accuracy
+SIZES = (1e-100, 1e100)  # of sensitivities, scales and standard deviations that are floats
+STEPS = (Fraction(1, 1 << 50), 1 << 50)  # of the scales of exact noise, in steps of the grid
 
 
 def as_fraction(name, value):
@@ -50,6 +55,33 @@ def not_negative(name, value):
     if number(name, value) < 0:
         raise ValueError(f"{name} must be at least 0, got {_shown(value)}")
     return value
+
+
+def within(name, value, low, high):
+    """Return a number between the public ends `low` and `high`, both included, unchanged.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not a finite number, is not positive where `low` is, or lies outside.
+    """
+    if low > 0:
+        positive(name, value)
+    else:
+        number(name, value)
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {_between(low, high)}, got {_shown(value)}")
+    return value
+
+
+def all_within(name, value, low, high):
+    """Return numbers that all lie between `low` and `high`, at least 0, as a float array."""
+    array = floats(name, value, "positive" if low > 0 else "not negative")
+    good = (array >= low) & (array <= high)
+    if not good.all():
+        shown = array[~good].flat[0].item()
+        raise ValueError(f"{name} must be {_between(low, high)}, got {shown!r}")
+    return array
 
 
 def integer(name, value, low=None):
@@ -115,6 +147,14 @@ def generator(rng):
         return rng
     hint = f"; for a reproducible stream pass np.random.default_rng({rng})" if isinstance(rng, Integral) else ""
     raise ValueError(f"rng must be a np.random.Generator or dputils.noise.SYSTEM, got {rng!r}{hint}")
+
+
+def _between(low, high):
+    return f"between {_end(low)} and {_end(high)}"
+
+
+def _end(value):
+    return f"2**{math.log2(value):.0f}" if value in STEPS else f"{float(value):g}"
 
 
 def _finite(value):
