@@ -15,6 +15,7 @@ import numpy as np
 NEIGHBOURS = ("add-remove", "replace-one")
 EPSILONS = (1e-6, 1e3)  # the range of epsilon, unless a function says otherwise
 DELTAS = (1e-300, 1)  # of a delta that is not 0; always below 1
+BETAS = (1e-250, 1 - 2.0**-53)  # of the probability of missing an accuracy
 SIZES = (1e-100, 1e100)  # of sensitivities, scales and standard deviations that are floats
 STEPS = (Fraction(1, 1 << 50), 1 << 50)  # of the scales of exact noise, in steps of the grid
 
@@ -69,7 +70,7 @@ def within(name, value, low, high):
     else:
         number(name, value)
     if not low <= value <= high:
-        raise ValueError(f"{name} must be between {_end(low)} and {_end(high)}, got {_shown(value)}")
+        raise ValueError(f"{name} must be {_between(low, high)}, got {_shown(value)}")
     return value
 
 
@@ -79,7 +80,7 @@ def all_within(name, value, low, high):
     good = (array >= low) & (array <= high)
     if not good.all():
         shown = array[~good].flat[0].item()
-        raise ValueError(f"{name} must be between {_end(low)} and {_end(high)}, got {shown!r}")
+        raise ValueError(f"{name} must be {_between(low, high)}, got {shown!r}")
     return array
 
 
@@ -146,6 +147,10 @@ def generator(rng):
         return rng
     hint = f"; for a reproducible stream pass np.random.default_rng({rng})" if isinstance(rng, Integral) else ""
     raise ValueError(f"rng must be a np.random.Generator or dputils.noise.SYSTEM, got {rng!r}{hint}")
+
+
+def _between(low, high):
+    return f"between {_end(low)} and {_end(high)}"
 
 
 def _end(value):

@@ -93,6 +93,46 @@ def size_of(sensitivity, *norms):
     return sensitivity.size
 
 
+def named(sensitivity, *norms):
+    """Return a `Sensitivity` in one of the `norms`; a bare number is refused.
+
+    Raises
+    ------
+    ValueError
+        If the argument is a number, which names no relation and no unit, or the norm is another.
+    """
+    if not isinstance(sensitivity, Sensitivity):
+        raise ValueError(
+            "sensitivity must be a Sensitivity, which names the relation and the unit, got "
+            f"{sensitivity!r}: see sensitivity.of_count, sensitivity.of_sum and their like"
+        )
+    size_of(sensitivity, *norms)
+    return sensitivity
+
+
+def reader(read, sensitivity):
+    """Return the function that reads an answer of this sensitivity as an array.
+
+    Parameters
+    ----------
+    read : function of one private value
+        Returns an array, and refuses a public type only (`private.reals`, `private.integers`).
+    sensitivity : Sensitivity
+        In the norm "absolute" the answer is one number: an array is refused by its public shape.
+    """
+
+    def one(value):
+        array = read(value)
+        if array.shape:
+            raise ValueError(
+                "value must be one number for a sensitivity in the norm 'absolute', got an array of "
+                f"shape {array.shape}: take a sensitivity in l1 or l2"
+            )
+        return array
+
+    return one if sensitivity.norm == "absolute" else read
+
+
 def of_count(neighbours, *, unit="row"):
     """Return the sensitivity of the number of records with a property: 1 under both neighbour relations."""
     return Sensitivity(1, "absolute", neighbours, unit)
