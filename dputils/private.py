@@ -23,7 +23,7 @@ Timing is not protected: objects take longer than arrays.
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
@@ -35,7 +35,6 @@ from dputils import checks
 NUMBERS = "iufb"  # the kinds of numpy's dtypes that hold real numbers
 INTEGERS = "iu"
 _NOUNS = {NUMBERS: ("a number", "numbers"), INTEGERS: ("an integer", "integers")}
-_BYTES_AND_TEXT = (str, bytes, bytearray, memoryview)
 _FAR = 1 << 20000
 _TINY = Fraction(1, _FAR)
 
@@ -178,13 +177,12 @@ def answer(name, value, kinds=NUMBERS):
     expected = f"{name} must be {_NOUNS[kinds][0]} or an array of {_NOUNS[kinds][1]}"
     if value is np.ma.masked:  # what a masked array gives where nothing is left, of any dtype
         return np.array(math.nan, dtype=object)
-    if hasattr(value, "dtype"):
+    if _has(value, "dtype"):
         return _typed(value, kinds, expected)
-    if hasattr(value, "to_numpy"):
+    if _has(value, "to_numpy") and _has(value, "shape"):
         return _typed(value.to_numpy(dtype=object), kinds, expected)
-    if issubclass(type(value), Iterable) and not _is_list(value) and not issubclass(
-        type(value), _BYTES_AND_TEXT
-    ):
+    text = issubclass(type(value), (str, bytes, bytearray, memoryview))
+    if _has(value, "__iter__") and not _is_list(value) and not text:
         raise ValueError(f"{expected}, got type {type(value).__name__}")
     shape, leaves = _nested(value, expected)
     return _records(leaves, kinds).reshape(shape)
@@ -314,8 +312,9 @@ def _fit_64_bits(numbers):
 
 def _nested(value, expected):
     """Return the shape of nested lists, and what stands in the innermost ones, in order."""
-    if issubclass(type(value), np.ndarray) and value.ndim:
-        return value.shape, np.ma.array(value, dtype=object).filled(math.nan).ravel().tolist()
+    if _has(value, "dtype") and np.ndim(value):
+        cells = np.ma.array(value, dtype=object).filled(math.nan)
+        return cells.shape, cells.ravel().tolist()
     if not _is_list(value):
         return (), [value]
     if _all_of(float, value) or _all_of(int, value):
@@ -329,8 +328,16 @@ def _nested(value, expected):
     return (len(value), *(shapes.pop() if shapes else ())), leaves
 
 
+def _has(value, name):
+    """Whether an object has an attribute; one that fails to say so has none."""
+    try:
+        return hasattr(value, name)
+    except Exception:
+        return False
+
+
 def _is_list(value):
-    return issubclass(type(value), Sequence) and not issubclass(type(value), _BYTES_AND_TEXT)
+    return issubclass(type(value), (list, tuple, range, deque))
 
 
 def _near_a_tie(steps, nearest, largest):

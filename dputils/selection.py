@@ -505,7 +505,8 @@ def _rate(sensitivity, epsilon, monotone, neighbours):
 def _by_weight(gaps, *, rng):
     """Draw i with probability proportional to exp(-gap_i): a block, then a candidate of it."""
     weights = np.negative(gaps)
-    np.exp(weights, out=weights)
+    with np.errstate(under="ignore"):  # a warning would tell of the scores
+        np.exp(weights, out=weights)
     starts = np.arange(0, weights.size, _BLOCK)
     start = _BLOCK * _draw(np.add.reduceat(weights, starts), rng)
     return start + _draw(weights[start : start + _BLOCK], rng)
