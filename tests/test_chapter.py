@@ -1,4 +1,4 @@
-"""The opening and closing of a chapter: refusals, streams, numbers and tables, the results record."""
+"""The opening and closing of a chapter: streams, numbers, tables, refusals, the record."""
 
 import json
 import re

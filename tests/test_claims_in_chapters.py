@@ -22,7 +22,7 @@ CLAIMS = {record.id: record for record in sources.claims().itertuples(index=Fals
 
 
 def checked_ids(nb):
-    """Return the ids a notebook checks, one entry a call and id; forbidden calls raise `ValueError`."""
+    """Return the ids a notebook checks, an entry a call and id; refuse forbidden calls."""
     found = []
     for cell in nb.cells:
         if cell.cell_type == "code":
@@ -96,7 +96,8 @@ def test_the_finder_reads_code_cells():
     nb = notebook(
         "%matplotlib inline\nx = 1\nsources.check('a', holds=True, because='x')",
         "# sources.check('b')\n'sources.check'",
-        "sources.not_checkable(['c', 'd'], 'why')\nsources.check(('e',), printed=[1], computed=[1])",
+        "sources.not_checkable(['c', 'd'], 'why')\n"
+        "sources.check(('e',), printed=[1], computed=[1])",
     )
     assert checked_ids(nb) == ["a", "c", "d", "e"]
 

@@ -1,4 +1,4 @@
-"""Embedded tables: checksums, schemas, facts of the documents, the README, refusals (downloads: test_data_fetch.py)."""
+"""Embedded tables: the list, checksums, schemas, facts of the documents, refusals."""
 
 import csv
 import hashlib
@@ -327,7 +327,8 @@ def test_a_list_that_cannot_be_read_is_refused(monkeypatch, tmp_path):
 
 
 def test_module_is_light_to_import():
-    code = "import sys, dputils.book.data; print([name for name in ('pandas', 'pooch', 'sklearn') if name in sys.modules])"
+    heavy = ("pandas", "pooch", "sklearn")
+    code = f"import sys, dputils.book.data; print([n for n in {heavy} if n in sys.modules])"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -26,7 +26,7 @@ needs_copy = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch, tmp_path):
-    """An empty cache, no local copy, and no way out: a test that wants a download serves it itself."""
+    """An empty cache, no local copy, no way out: a test that wants a download serves it itself."""
     import pooch
 
     monkeypatch.delenv("DPUTILS_DATA", raising=False)
@@ -88,7 +88,7 @@ def files_in(folder):
 
 
 def refused(name):
-    """Load a table that must fail; return the one sentence, and make sure that no other traceback hangs on it."""
+    """Load a table that must fail; return the one sentence, on which no other traceback hangs."""
     with pytest.raises(data.DataError) as caught:
         data.load(name)
     assert caught.value.__cause__ is None and (
@@ -161,7 +161,7 @@ def test_half_of_a_local_copy_is_not_used(monkeypatch, serve, tmp_path):
 
 
 def small(rows=3):
-    """A little set that could be official: its CSV file, and the changes that make it the table `points`."""
+    """A set that could be official: its file, and the changes that make it the table `points`."""
     content = b"number,x,y_printed,y_fitting\n" + b"".join(b"%d,0.5,1,1\n" % k for k in range(rows))
     return content, {
         "form": "fetched",
@@ -294,7 +294,7 @@ def test_local_copy_loads_as_described(monkeypatch, name):
 
 
 def official(name):
-    """The bytes of the official files, rebuilt from the local copy (the checksums prove that they are right)."""
+    """The bytes of the official files, rebuilt from the local copy, as the checksums prove."""
     copies = [
         gzip.decompress((Path(COPY) / path).read_bytes()) for path in data.tables()[name].local
     ]
@@ -309,7 +309,8 @@ def official(name):
         return [("\r\n".join(lines) + "\r\n").encode()]
     if name == "bike":
         head = (
-            "instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,temp,atemp,hum,windspeed,"
+            "instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,"
+            "temp,atemp,hum,windspeed,"
             "casual,registered,cnt"
         )
         lines = [

@@ -1,4 +1,4 @@
-"""The parameters of a chapter: declarations that are read or refused, values that are told apart, files of any kind."""
+"""The parameters of a chapter: declarations read or refused, values told apart, any file."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Reruns of one chapter: refusals before any kernel, failures that leave nothing behind, papermill's own way in."""
+"""Reruns of one chapter: refusals before any kernel, failures that leave nothing, papermill."""
 
 import logging
 import os
@@ -290,9 +290,8 @@ def test_a_run_from_another_folder(path, tmp_path, capsys, monkeypatch):
         key: value
         for key, value in run.execute(path, {"epsilon": 2.0, "detail": True}, written).items()
     }
-    assert (
-        kept == record and nbformat.read(written, as_version=4) == notebook
-    )  # a second run gives the same notebook
+    # a second run gives the same notebook
+    assert kept == record and nbformat.read(written, as_version=4) == notebook
 
 
 def test_the_kernel_has_the_environment_of_a_rerun_and_this_process_keeps_its_own(
@@ -302,7 +301,9 @@ def test_the_kernel_has_the_environment_of_a_rerun_and_this_process_keeps_its_ow
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     names = sorted(run.ENVIRONMENT)
-    close = f"import os\nchapter.results(None, seen=[os.environ.get(name, '') for name in {names}], hash=hash('a'))"
+    close = f"""import os
+seen = [os.environ.get(name, '') for name in {names}]
+chapter.results(None, seen=seen, hash=hash('a'))"""
     path = toy(tmp_path, close)
     first, second = run.execute(path, {})["results"], run.execute(path, {})["results"]
     assert dict(zip(names, first["seen"])) == run.ENVIRONMENT

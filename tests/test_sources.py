@@ -1,4 +1,4 @@
-"""The list of claims is sound, and its checks print one short line or raise where the record is contradicted."""
+"""The list of claims is sound; its checks print a short line or raise where it is contradicted."""
 
 import re
 from collections import Counter
@@ -142,7 +142,8 @@ def test_agreement_supports_holds(capsys):
         because="grades of Table 2.2",
     )
     assert capsys.readouterr().out == (
-        "000-T2.2            holds          printed 8.4           computed 8.4           grades of Table 2.2\n"
+        "000-T2.2            holds          "
+        "printed 8.4           computed 8.4           grades of Table 2.2\n"
     )
 
 

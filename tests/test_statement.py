@@ -1,4 +1,4 @@
-"""Privacy statements: each line is the mechanism's, numbers are rounded up, three forms say the same."""
+"""Privacy statements: each line is the mechanism's, numbers are rounded up."""
 
 import dataclasses
 import json

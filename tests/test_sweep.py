@@ -1,4 +1,4 @@
-"""Grids of reruns: what a grid may be, failures as rows, the same bytes each time, nothing written on refusal."""
+"""Grids of reruns: what a grid may be, failures as rows, the same bytes each time, refusals."""
 
 import hashlib
 import io
@@ -139,9 +139,8 @@ def test_a_sweep_with_a_failing_run_twice(path, tmp_path, capsys):
         table.mean_error[0]
     )
 
-    assert (
-        sweep.main([*arguments, str(tmp_path / "b"), "-j", "1"]) == 1
-    )  # another number of workers, the same bytes
+    # another number of workers, the same bytes
+    assert sweep.main([*arguments, str(tmp_path / "b"), "-j", "1"]) == 1
     for name in ("97-toy.csv", "97-toy.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert sorted(p.name for p in (tmp_path / "b").iterdir()) == ["97-toy.csv", "97-toy.json"]

@@ -1,1 +1,1 @@
-"""The machinery of a chapter: its parameters, opening and results, figures, sources, data, reruns."""
+"""The machinery of a chapter: its parameters, opening, results, figures, data, reruns."""

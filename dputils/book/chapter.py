@@ -1,4 +1,4 @@
-"""What every chapter opens and closes with: checked parameters, labelled random streams, tables, the results record.
+"""What every chapter opens and closes with: parameters, random streams, tables, the record.
 
 A chapter calls `chapter.open(name, globals())` after its cell tagged `parameters`
 (`parameters.py` has their form), draws from `chapter.stream(seed, label)`, shows tables through
@@ -31,7 +31,7 @@ _current = {}  # name and parameters of the chapter that is open in this kernel
 
 
 def open(name, namespace):
-    """Check the parameters of chapter `name` in `namespace`, the notebook's `globals()`, and note them for the record.
+    """Check the parameters of chapter `name` in `namespace`, the notebook's `globals()`.
 
     The declaration is the last executed cell that declares `seed: int`. Where executed cells are
     not kept (nbval, plain scripts) it is read from the file `name`.ipynb in the current folder or
@@ -56,7 +56,10 @@ def open(name, namespace):
 
 
 def stream(seed, label):
-    """Return the random generator of one section: it depends on `seed` and `label` alone, not on earlier draws."""
+    """Return the random generator of one section.
+
+    It depends on `seed` and the whole `label` alone, not on earlier draws.
+    """
     checks.integer("seed", seed, 0)
     if not isinstance(label, str) or not label.strip():
         raise ValueError(f"label must be a string that names what is drawn, got {label!r}")
@@ -76,7 +79,7 @@ def exactly(x):
 
 
 def refused(function, *args, **kwargs):
-    """Call a function that must refuse its arguments, and print the type and the sentence of its `ValueError`.
+    """Call a function that must refuse its arguments; print the type and words of its `ValueError`.
 
     Raises
     ------
@@ -93,8 +96,9 @@ def refused(function, *args, **kwargs):
 
 
 def fmt(x, digits=4):
-    """Return a number as readers write it: `digits` significant digits, never fewer than its whole part, no minus zero.
+    """Return a number as readers write it, with `digits` significant digits.
 
+    They are never fewer than its whole part has, and there is no minus zero.
     Integers are exact; from five digits on they are grouped by commas; a float below 0.0001 or
     from 1e15 on is written `1.5e-7`. With `digits=None` a float is written in full, as the binary
     number that it is. A sequence gives its numbers joined by commas, a string itself, None
@@ -135,7 +139,7 @@ def table(data, digits=4, index=False, caption=None):
 
 
 def statement(mechanism, *, public, delta=None):
-    """Display the privacy statement of a mechanism: one box whose lines are read from the mechanism itself.
+    """Display the privacy statement of a mechanism: one box, read from the mechanism itself.
 
     Mechanism, arithmetic, unit, neighbours, sensitivity, epsilon, delta (rho, mu), public. The
     same content is stored beside the box in a form that programs read (`STATEMENT`); numbers are
@@ -163,7 +167,7 @@ def statement(mechanism, *, public, delta=None):
 
 
 def results(ledger, **headline):
-    """Close the chapter, in its cell tagged `results`: show the headline numbers and store the record of this run.
+    """Close the chapter, in its cell tagged `results`: show headline numbers, store the record.
 
     Parameters
     ----------
@@ -188,7 +192,8 @@ def results(ledger, **headline):
     for name in headline:
         if name in _current["parameters"] or name in RESERVED:
             raise ValueError(
-                f"{name} is already a column of every sweep of this chapter: name the result otherwise"
+                f"{name} is already a column of every sweep of this chapter: "
+                "name the result otherwise"
             )
     spent = None if ledger is None else _storable("ledger", ledger.record())
     record = {
@@ -203,7 +208,10 @@ def results(ledger, **headline):
 
 
 def flat(record):
-    """Return a record as one row: parameters, `ledger.*` without its entries, results; dots join nested names."""
+    """Return a record as one row: parameters, `ledger.*` without its entries, results.
+
+    Dots join nested names.
+    """
     ledger = {name: value for name, value in (record["ledger"] or {}).items() if name != "entries"}
     return dict(
         [*record["parameters"].items(), *_leaves("ledger", ledger), *_leaves("", record["results"])]
@@ -232,7 +240,8 @@ def read_record(notebook):
         raise ValueError(f"the results cell of {name} holds {state}")
     if found[0].get("schema") != SCHEMA:
         raise ValueError(
-            f"the record of {name} has schema {found[0].get('schema')!r}, this version reads {SCHEMA}"
+            f"the record of {name} has schema {found[0].get('schema')!r}, "
+            f"this version reads {SCHEMA}"
         )
     return found[0]
 
@@ -246,12 +255,13 @@ def _source(name, namespace):
         if path.is_file():
             return tagged(path, "parameters")[1].source
     raise ValueError(
-        f"no parameters of {name!r} were found: run the cell tagged 'parameters' before chapter.open"
+        f"no parameters of {name!r} were found: "
+        "run the cell tagged 'parameters' before chapter.open"
     )
 
 
 def _checked(parameters, namespace):
-    """Return the parameters' values in a namespace, converted; refuse all that are missing or wrong at once."""
+    """Return the parameters' values in a namespace, converted; refuse all wrong ones at once."""
     values = {p.name: namespace[p.name] for p in parameters if p.name in namespace}
     missing = [
         f"{p.name} is not defined: run the parameters cell"
@@ -263,8 +273,7 @@ def _checked(parameters, namespace):
     return converted(parameters, values)
 
 
-# ---- numbers and tables
-# ----------------------------------------------------------------------------------------------
+# ---- numbers and tables --------------------------------------------------------------------------
 
 
 def _whole(n):
@@ -286,7 +295,7 @@ def _in_full(x):
 
 
 def _frame(data, index=False):
-    """Return any of the forms that `table` takes as a DataFrame whose columns are named by strings."""
+    """Return any of the forms that `table` takes as a DataFrame; columns are named by strings."""
     import pandas as pd
 
     if not isinstance(data, pd.DataFrame):
@@ -316,7 +325,7 @@ def _has_numbers(column):
 
 
 def _styled(texts, left, caption):
-    """Return a frame of texts as a `Styler`, the columns `left` to the left and all others to the right.
+    """Return a frame of texts as a `Styler`, columns `left` to the left, others to the right.
 
     A Styler names its table by a random id to which its rules refer. Here the sides of the
     columns are the name: it is the same in every run, and tables of one name have the same rules.
@@ -346,12 +355,11 @@ def _box(title, lines):
     return {"text/html": styler.hide(axis="columns").to_html(), "text/plain": "\n".join(plain)}
 
 
-# ---- records -----------------------------------------------------------------------------------
-# ----------------------
+# ---- records -------------------------------------------------------------------------------------
 
 
 def _storable(name, value):
-    """Return `value` as JSON holds it, floats rounded; refuse by name what is no number, string or made of them."""
+    """Return `value` as JSON holds it, floats rounded; refuse by name what cannot be stored."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, dict):
@@ -365,7 +373,8 @@ def _storable(name, value):
     if isinstance(value, Real):
         return _storable_float(float(value))
     raise ValueError(
-        f"{name} must be a number, a string, or a list, array or dict of them, got {type(value).__name__}"
+        f"{name} must be a number, a string, or a list, array or dict of them, "
+        f"got {type(value).__name__}"
     )
 
 

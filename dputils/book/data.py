@@ -240,7 +240,7 @@ def _mark_parts(train, test):
 
 
 def _with_split_date(frame):
-    """Return the official file of bike, a row number and a date in one column, as the copy has it."""
+    """Return the official file of bike as the copy has it: no row number, the date in columns."""
     import pandas as pd
 
     date = frame["dteday"].str.split("-", expand=True)

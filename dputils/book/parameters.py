@@ -33,7 +33,10 @@ _RANGE = re.compile(
     r"(?P<text>.*\S),? range (?P<left>[\[(])(?P<low>[^\s,]+), ?(?P<high>[^\s,]+)(?P<right>[\])])"
 )
 _CHOICES = re.compile(r"(?P<text>.*\S),? one of (?P<choices>.+)")
-_FORM = "must have the form 'name: type = literal  # text, range [low, high]', one line, type int, float, str or bool"
+_FORM = (
+    "must have the form 'name: type = literal  # text, range [low, high]', one line, "
+    "type int, float, str or bool"
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Parameter:
 
     @property
     def range(self):
-        """The allowed values as they follow "must be": `in (0, 20]`, `one of a, b`, `True or False`."""
+        """The allowed values as they follow "must be": `in (0, 20]`, `one of a, b`."""
         if self.choices:
             return "one of " + ", ".join(map(str, self.choices))
         if self.low is None:
@@ -108,7 +111,7 @@ def read_parameters(notebook):
 
 
 def declared(source):
-    """Return the parameters of a `parameters` cell without a look at whether the defaults lie in their ranges.
+    """Return the parameters of a `parameters` cell, wherever their defaults lie.
 
     Raises
     ------
@@ -132,7 +135,7 @@ def declared(source):
 
 
 def problems(parameters, values):
-    """Return what is wrong with `values` (name -> value), a sentence each: unknown name, wrong type, out of range."""
+    """Return what is wrong with `values` (name -> value): name, type or range, a sentence each."""
     known = {p.name: p for p in parameters}
     found = [
         _problem(known[name], value) if name in known else _unknown(name, known)
@@ -142,13 +145,13 @@ def problems(parameters, values):
 
 
 def converted(parameters, values):
-    """Return `values`, which have no problems, as Python values of their declared types (2 becomes 2.0 for a float)."""
+    """Return `values`, which have no problems, in their declared types (2 becomes a float 2.0)."""
     types = {p.name: TYPES[p.type][0] for p in parameters}
     return {name: types[name](value) for name, value in values.items()}
 
 
 def shown(value):
-    """Return a value as a message repeats it: its `repr`, of a long one only the beginning and the length."""
+    """Return a value as a message repeats it: its `repr`, or the beginning and the length of it."""
     if isinstance(value, Integral) and abs(value) >= 10**LONGEST:
         return f"a whole number of about {math.log10(abs(value)):,.0f} digits"
     return shortened(repr(value))
@@ -160,7 +163,7 @@ def shortened(text):
 
 
 def tagged(notebook, tag):
-    """Return the name of a notebook (a path or a notebook node) and its one code cell with this tag.
+    """Return the name of a notebook (a path or a node) and its one code cell with this tag.
 
     Raises
     ------
@@ -179,7 +182,8 @@ def tagged(notebook, tag):
     ]
     if len(cells) != 1:
         raise ValueError(
-            f"{name} has {len(cells) or 'no'} cell{'s' * (len(cells) > 1)} tagged {tag!r}, it needs one"
+            f"{name} has {len(cells) or 'no'} cell{'s' * (len(cells) > 1)} tagged {tag!r}, "
+            "it needs one"
         )
     return name, cells[0]
 
@@ -252,7 +256,7 @@ def _parameter(node, line, comment):
 
 
 def _annotated_type(node):
-    """Return the type in a statement `name: type = value` of one line, or None where it has another form."""
+    """Return the type in a one-line statement `name: type = value`, or None for another form."""
     if not isinstance(node, ast.AnnAssign) or node.value is None or node.lineno != node.end_lineno:
         return None
     if not isinstance(node.target, ast.Name) or not isinstance(node.annotation, ast.Name):

@@ -43,7 +43,7 @@ SIDES = {  # of a label: its offset in points, and where it is anchored
 
 
 def style():
-    """Set matplotlib's defaults for the book: DejaVu Sans, quiet axes, no frame above and right, fixed resolution."""
+    """Set matplotlib's defaults for the book: one font, quiet axes, fixed resolution."""
     import matplotlib as mpl
 
     mpl.rcParams.update(mpl.rcParamsDefault)
@@ -78,8 +78,10 @@ def style():
 
 
 def figure(columns=1, rows=1, height=3.2, **options):
-    """Return `(figure, axes)` of the book's width and `height` inches, made without pyplot so
-    that nothing is shown twice."""
+    """Return `(figure, axes)` of the book's width and `height` inches.
+
+    They are made without pyplot, so that nothing is shown twice.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -89,18 +91,19 @@ def figure(columns=1, rows=1, height=3.2, **options):
 
 
 def png(fig):
-    """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib;
-    its layout is fixed from then on."""
+    """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib.
+
+    Its layout is fixed from then on.
+    """
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
-    fig.set_layout_engine(
-        "none"
-    )  # computed anew from where it ended, a layout would move by a pixel
+    # computed anew from where it ended, a layout would move by a pixel
+    fig.set_layout_engine("none")
     return buffer.getvalue()
 
 
 def show(fig, alt):
-    """Display a figure with `alt`, a sentence of at least 20 characters that says what to see in it.
+    """Display a figure with `alt`, a sentence of 20 characters or more that says what to see.
 
     Raises
     ------
@@ -115,7 +118,9 @@ def show(fig, alt):
 def errorbars(
     ax, x, samples=None, *, mean=None, sd=None, n=None, transform=None, colour=ORANGE, **options
 ):
-    """Draw means as points with their 99 % intervals, mean +- 2.576 sd/sqrt(n): each holds by itself.
+    """Draw means as points with their 99 % intervals, mean +- 2.576 sd/sqrt(n).
+
+    Each interval holds by itself.
 
     Give either the samples or their mean, standard deviation and number (for a share p of n:
     `mean=p`, `sd=np.sqrt(p * (1 - p))`). On a logarithmic axis, set before the call, no interval
@@ -211,8 +216,9 @@ def label(ax, at, text, x=None, *, side="above", colour=None, **options):
 
 
 def explore(draw, alt, *, frames=None, **sliders):
-    """Show `draw(**values) -> Figure` under sliders, and as a still picture at their starting
-    values where no kernel runs.
+    """Show `draw(**values) -> Figure` under sliders, and as a still picture without a kernel.
+
+    The still picture is drawn at the starting values.
 
     Parameters
     ----------
@@ -263,7 +269,7 @@ def explore(draw, alt, *, frames=None, **sliders):
 
 
 def frame_values(frames, sliders):
-    """Return what an explorer's frames stand for: the arguments of each picture, a dict each, the last slider fastest.
+    """Return what frames stand for: the arguments of each picture, the last slider fastest.
 
     Parameters
     ----------
@@ -290,7 +296,7 @@ def frame_values(frames, sliders):
 
 
 def ledger_bar(ledger):
-    """Return a figure of a ledger's budget: one bar in the ledger's unit, one segment per release, the rest in grey.
+    """Return a figure of a ledger's budget: one bar, a segment per release, the rest in grey.
 
     Parameters
     ----------
@@ -326,8 +332,10 @@ def ledger_bar(ledger):
 
 
 def _fitted(label, width):
-    """The label in lines of at most `width` characters, at 8 points a 90th of the bar each;
-    nothing if it does not fit."""
+    """Return the label in lines of at most `width` characters, nothing if it does not fit.
+
+    At 8 points a character is a 90th of the bar.
+    """
     lines = textwrap.wrap(label, max(1, int(width)), break_long_words=False)
     return "\n".join(lines) if len(lines) <= 5 and max(map(len, lines), default=0) <= width else ""
 
@@ -348,7 +356,7 @@ def _checked(alt):
 
 
 def _interval(mean, half, positive, transform):
-    """Return the ends mean -+ half, the lower one kept from zero where only positive numbers can be drawn."""
+    """Return the ends mean -+ half, kept from zero where only positive numbers can be drawn."""
     low, high = mean - half, mean + half
     if transform is not None:
         low, high = transform(np.maximum(low, 0)), transform(high)
@@ -357,7 +365,7 @@ def _interval(mean, half, positive, transform):
 
 
 def _on_line(ax, line, x):
-    """Return the point of a line at x, as drawn: straight between its points on the scales of the axes."""
+    """Return the point of a line at x as drawn: straight between its points on the axes' scales."""
     xs, ys = (np.asarray(values, dtype=float) for values in line.get_data())
     if x is None or not xs.min() <= x <= xs.max():
         raise ValueError(f"x must be on the line, from {xs.min():g} to {xs.max():g}, got {x!r}")
@@ -373,7 +381,8 @@ def _check_slider(name, spec):
     _, low, high, step, start = spec
     if not (low <= start <= high and low < high and step > 0):
         raise ValueError(
-            f"{name} must have low < high, step above 0 and start between low and high, got {spec!r}"
+            f"{name} must have low < high, step above 0 and start between low and high, "
+            f"got {spec!r}"
         )
 
 

@@ -1,4 +1,6 @@
-"""One rerun of a chapter with checked parameters: `python -m dputils.run CHAPTER [-p name=value ...] [-o OUT]`.
+"""One rerun of a chapter with checked parameters.
+
+    python -m dputils.run CHAPTER [-p name=value ...] [-o OUT]
 
 Plain papermill only warns about a misspelled name and starts a kernel before it looks at a value.
 Here every name, type and range is first checked against the chapter's parameters cell, and all
@@ -44,7 +46,7 @@ KERNEL = ["--log-level=50"]
 
 
 def find(name):
-    """Return the path of a chapter given as `3`, `03`, `03-laplace-mechanism` or the path of a notebook.
+    """Return the path of a chapter given as `3`, `03`, `03-laplace-mechanism` or a path.
 
     Raises
     ------
@@ -68,12 +70,12 @@ def find(name):
 
 
 def of_the_book():
-    """Return the paths of the book's own notebooks, in order; executed copies (NN-name.out.ipynb) are none."""
+    """Return the paths of the book's notebooks, in order, without executed copies (*.out.ipynb)."""
     return [path for path in sorted(chapter.BOOK.glob("*.ipynb")) if "." not in path.stem]
 
 
 def describe(parameters):
-    """Return the parameters as text, one a line: name, type, default, what it is, allowed values."""
+    """Return the parameters as text, a line each: name, type, default, meaning, allowed values."""
     heads = [f"{p.name}: {p.type} = {p.default!r}" for p in parameters]
     width = max(map(len, heads))
     return "\n".join(
@@ -82,7 +84,7 @@ def describe(parameters):
 
 
 def check(name, values):
-    """Return what stands against running a chapter with `values` (name -> value), as a list of sentences."""
+    """Return what stands against running a chapter with `values` (name -> value), in sentences."""
     try:
         return problems(_prepared(find(name)), values)
     except ValueError as error:
@@ -134,7 +136,10 @@ def execute(name, values, out=None, timeout=TIMEOUT, progress=False):
 
 
 def from_text(parameter, text):
-    """Return the value that `text` writes for a parameter; where it is none, the text, which `problems` will refuse."""
+    """Return the value that `text` writes for a parameter.
+
+    Where it is none, the text comes back, which `problems` will refuse.
+    """
     if parameter.type == "bool":
         return {"true": True, "false": False}.get(text.lower(), text)
     try:
@@ -144,7 +149,7 @@ def from_text(parameter, text):
 
 
 def split_pairs(pairs):
-    """Return `(texts, found)`: the texts of the command line's `name=value` arguments by name, and what is wrong."""
+    """Return the texts of the command line's `name=value` arguments by name, and what is wrong."""
     texts, found = {}, []
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -169,7 +174,7 @@ def write_whole(path, content):
 
 
 def output_problems(path, out):
-    """Return why the notebook of a run of `path` cannot be written to `out`, as a list of at most one sentence."""
+    """Return why a run of `path` cannot be written to `out`, as a list of at most one sentence."""
     if out.suffix != ".ipynb":
         return [f"must name an .ipynb file or a folder that exists, got {shortened(str(out))}"]
     if not out.parent.is_dir():
@@ -182,7 +187,7 @@ def output_problems(path, out):
 
 
 def folder_problems(folder):
-    """Return why nothing can be written into a folder, as a list of at most one sentence; it is tried."""
+    """Return why nothing can be written into a folder, at most one sentence; it is tried."""
     try:
         write_whole(folder / f".{os.getpid()}.tried", b"")
         (folder / f".{os.getpid()}.tried").unlink()
@@ -218,7 +223,7 @@ def main(arguments=None):
 
 
 def refused(command, name, error):
-    """Print the problems of a `ValueError`, one line for each of its arguments; return the exit status of a refusal."""
+    """Print the arguments of a `ValueError`, a line each; return the exit status of a refusal."""
     print(
         "\n  ".join([f"dputils.{command}: {name} does not run:", *map(str, error.args)]),
         file=sys.stderr,
@@ -257,7 +262,7 @@ def _parser():
 
 
 def _request(path, parameters, options):
-    """Return the values and the output path of a command line; raise `ValueError` with all problems as arguments."""
+    """Return values and output path of a command line; a `ValueError` holds all problems."""
     texts, found = split_pairs(options.parameter)
     types = {p.name: p for p in parameters}
     values = {
@@ -277,13 +282,13 @@ def _request(path, parameters, options):
 
 
 def _prepared(path):
-    """Return the parameters of a notebook that has what a rerun needs: a parameters cell and a results cell."""
+    """Return the parameters of a notebook that has what a rerun needs, a results cell as well."""
     tagged(path, "results")
     return read_parameters(path)
 
 
 def _papermill(path, values, timeout, progress):
-    """Return the executed notebook with papermill's injected cell and without its clock times and paths."""
+    """Return the executed notebook with papermill's injected cell, no clock times, no paths."""
     import papermill
     from nbclient.exceptions import CellTimeoutError
 
@@ -317,7 +322,7 @@ def _papermill(path, values, timeout, progress):
 
 @contextlib.contextmanager
 def _environment():
-    """Let kernels that are started here have `ENVIRONMENT`; afterwards this process is as it was before."""
+    """Let kernels that are started here have `ENVIRONMENT`; then all is as it was before."""
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
     try:

@@ -57,7 +57,7 @@ def _records():
 
 
 def claims():
-    """Return all claims as a new pandas table of strings, one row a claim; the file is read once."""
+    """Return all claims as a new pandas table of strings, a row each; the file is read once."""
     import pandas as pd
 
     return pd.DataFrame(list(_records().values()), columns=Claim._fields)
@@ -73,7 +73,7 @@ def claim(id):
 
 
 def belongs(claim, stem):
-    """Return whether a claim belongs to the notebook NN-short-name: its `chapter` is NN or short-name."""
+    """Return whether a claim belongs to a notebook NN-short-name: its chapter is one of the two."""
     number, _, name = stem.partition("-")
     return claim.chapter in (number, name)
 
@@ -81,7 +81,7 @@ def belongs(claim, stem):
 def check(
     id, *, printed=None, computed=None, tolerance=None, holds=None, corrected=None, because=""
 ):
-    """Hold a claim (or a list of numeric ones, element by element) against what was computed; print a line for each.
+    """Hold a claim, or each of a list of numeric ones, against what was computed; print a line.
 
     Numbers: `check(id, printed=8.4, computed=mean, tolerance=0.05)`.
     Statements: `check(id, holds=ratio <= bound, because="triangle inequality")`.
@@ -130,7 +130,7 @@ def check(
 
 
 def not_checkable(id, reason):
-    """Print why one claim (or each of a list) cannot be checked; raise unless that is its recorded verdict."""
+    """Print why a claim (or each of a list) cannot be checked; raise unless that is its verdict."""
     for one in [id] if isinstance(id, str) else id:
         record = claim(one)
         if not isinstance(reason, str) or not reason.strip():
@@ -181,13 +181,17 @@ def _compare(id, printed, computed, tolerance, corrected):
 def _within(name, theirs, computed, tolerance):
     if np.shape(theirs) != np.shape(computed):
         raise ValueError(
-            f"{name} and computed must have one shape, got {np.shape(theirs)} and {np.shape(computed)}"
+            f"{name} and computed must have one shape, "
+            f"got {np.shape(theirs)} and {np.shape(computed)}"
         )
     return bool(np.all(_gap(theirs, computed) <= tolerance))
 
 
 def _gap(theirs, computed):
-    """Return the absolute differences, lowered by eight units in the last place: a tolerance met exactly is met."""
+    """Return the absolute differences, lowered by eight units in the last place.
+
+    So a tolerance that is met exactly is met.
+    """
     theirs, computed = np.asarray(theirs, dtype=float), np.asarray(computed, dtype=float)
     with np.errstate(invalid="ignore"):
         gap = np.where(theirs == computed, 0.0, np.abs(theirs - computed))
@@ -204,7 +208,8 @@ def _support(record, agrees, has_correction, right, outcome):
         raise ValueError(f"{record.id} is recorded as 'holds' and takes no corrected")
     if not agrees and not has_correction:
         raise ValueError(
-            f"{record.id} is recorded as {record.verdict!r} and needs corrected, what is right instead"
+            f"{record.id} is recorded as {record.verdict!r} and needs corrected, "
+            "what is right instead"
         )
     if not (agrees or right):
         raise ContradictedClaim(
@@ -242,7 +247,7 @@ def _shown(values):
 
 
 def _number(value):
-    """Return a number with at most four significant digits, integers below a million whole, and no minus zero."""
+    """Return a number with four significant digits (integers below a million whole)."""
     if isinstance(value, Integral) and abs(value) < 1_000_000:
         return str(int(value))
     return f"{float(value) or 0.0:.4g}"

@@ -36,7 +36,9 @@ IMPLIED = {
 
 
 def content(mechanism, public, delta=None):
-    """Return what a privacy statement says, as a dict that JSON can hold; exact numbers are strings, read by `Fraction`.
+    """Return what a privacy statement says, as a dict that JSON can hold.
+
+    Numbers are strings that `Fraction` reads exactly.
 
     Parameters
     ----------
@@ -106,21 +108,22 @@ def rounded_up(x):
 
 
 def _sensitivity(mechanism):
-    """Return size and norm of the sensitivity, None where there is none; refuse one of another relation or unit."""
+    """Return size and norm of the sensitivity; refuse one of another relation or unit."""
     sensitivity = mechanism.sensitivity
     if sensitivity is None:
         return None
     for name in ("neighbours", "unit"):
         if getattr(sensitivity, name) != getattr(mechanism, name):
             raise ValueError(
-                f"mechanism must have the {name} of its sensitivity, {getattr(sensitivity, name)!r}, "
+                f"mechanism must have the {name} of its sensitivity, "
+                f"{getattr(sensitivity, name)!r}, "
                 f"got {getattr(mechanism, name)!r}"
             )
     return {"size": str(checks.as_fraction("size", sensitivity.size)), "norm": sensitivity.norm}
 
 
 def _cost(cost):
-    """Return a cost as its notion and its numbers; one whose numbers are a curve is described by its own words."""
+    """Return a cost as its notion and its numbers, or its own words where they are a curve."""
     if type(cost) in NOTIONS:
         return {
             "notion": type(cost).__name__,
@@ -157,7 +160,7 @@ def _size(sensitivity):
 
 
 def _guarantee(content):
-    """Return the lines on epsilon and delta, one entry for each pair that holds, and those on other notions."""
+    """Return the lines on epsilon and delta, an entry for each pair, and those on other notions."""
     words = {kind.__name__: text for kind, text in NOTIONS.items()}
     pairs = [
         (cost["epsilon"], cost.get("delta", "0"), words[cost["notion"]])

@@ -1,4 +1,6 @@
-"""A grid of reruns on this machine: `python -m dputils.sweep CHAPTER -p epsilon=0.1,1 -p seed=0:10 -o DIR`.
+"""A grid of reruns on this machine.
+
+    python -m dputils.sweep CHAPTER -p epsilon=0.1,1 -p seed=0:10 -o DIR
 
 A parameter takes values separated by commas; for whole numbers `a:b` is the half-open range, so
 `seed=0:10` is 0 to 9. All values are checked before anything starts. The records come back as one
@@ -34,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def grid(parameters, texts):
-    """Return `(values, found)`: the values that texts such as `0.1,1` or `0:10` stand for by name, and problems."""
+    """Return the values that texts such as `0.1,1` or `0:10` stand for by name, and problems."""
     types, values, found = {p.name: p for p in parameters}, {}, []
     for name, text in texts.items():
         if name not in types:
@@ -51,7 +53,7 @@ def grid(parameters, texts):
 
 
 def rerun(name, values, timeout=run.TIMEOUT, jobs=1, keep=None, progress=False):
-    """Run a chapter on every point of a grid, one kernel for each, and return the table of its records.
+    """Run a chapter on every point of a grid, a kernel for each; return the table of the records.
 
     Parameters
     ----------
@@ -192,7 +194,7 @@ def _parser():
 
 
 def _request(options):
-    """Return the chapter's path and the grid of a command line; raise `ValueError` with all problems as arguments."""
+    """Return path and grid of a command line; a `ValueError` has all problems as arguments."""
     path = run.find(options.chapter)
     texts, found = run.split_pairs(options.parameter)
     tagged(path, "results")
@@ -209,7 +211,7 @@ def _request(options):
 
 
 def _made(folder):
-    """Make a folder that results can be written to; return why that is not possible, as a list of sentences."""
+    """Make a folder for results; return why that is not possible, in sentences."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -228,7 +230,8 @@ def _values(parameter, text):
         low, high = (run.from_text(parameter, end) for end in (low, high))
         if isinstance(low, str) or isinstance(high, str) or not 0 < high - low <= MOST:
             return [], [
-                f"{parameter.name}={shortened(item)} is not a range a:b of at most {MOST} whole numbers, a < b"
+                f"{parameter.name}={shortened(item)} is not a range a:b of at most {MOST} "
+                "whole numbers, a < b"
             ]
         values.extend(range(low, high))
     twice = [
@@ -258,7 +261,7 @@ def _failed(error):
 
 
 def _frame(rows):
-    """Return the rows as a DataFrame with each column of one type (an integer stays one beside a missing value)."""
+    """Return the rows as a DataFrame, each column of one type, missing values or not."""
     import pandas as pd
 
     names = list(dict.fromkeys(name for row in rows for name in row))
