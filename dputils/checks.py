@@ -1,11 +1,12 @@
 """Refusals of public arguments: a `ValueError` that names the argument and its value.
 
-Public arguments (budgets, bounds, shapes, generators) are refused early and loudly. Private values never are:
-whether a release raises must not depend on the data, so nothing here looks at a record.
+Public arguments (budgets, bounds, shapes, generators) are refused early and loudly. Private values
+never are: whether a release raises must not depend on the data, so nothing here looks at a record.
 
-An epsilon given as a float is read as the decimal number that prints it: `0.1` means one tenth (`as_fraction`).
-Ledgers add such numbers and exact samplers use them without rounding.
+An epsilon given as a float is read as the decimal number that prints it: `0.1` means one tenth
+(`as_fraction`). Ledgers add such numbers and exact samplers use them without rounding.
 """
+
 import math
 from fractions import Fraction
 from numbers import Integral, Rational, Real
@@ -21,7 +22,7 @@ STEPS = (Fraction(1, 1 << 50), 1 << 50)  # of the scales of exact noise, in step
 
 
 def as_fraction(name, value):
-    """Return `value` (int, Fraction, or float read as the decimal that prints it) as an exact `Fraction`.
+    """Return a number as an exact `Fraction`; a float is read as the decimal that prints it.
 
     Raises
     ------
@@ -45,7 +46,11 @@ def number(name, value):
 
 def positive(name, value):
     """Return a finite number above zero unchanged."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real) or not (_finite(value) and value > 0):
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, Real)
+        or not (_finite(value) and value > 0)
+    ):
         raise ValueError(f"{name} must be positive and finite, got {_shown(value)}")
     return value
 
@@ -88,9 +93,10 @@ def integer(name, value, low=None):
     """Return a whole number (an int, not a float that happens to be whole) of at least `low`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise ValueError(f"{name} must be an integer, got {_shown(value)}")
-    if low is not None and value < low:
-        raise ValueError(f"{name} must be at least {low}, got {value}")
-    return int(value)
+    whole = int(value)  # what is checked is what is returned, whatever a subclass says of itself
+    if low is not None and whole < low:
+        raise ValueError(f"{name} must be at least {low}, got {whole}")
+    return whole
 
 
 def epsilon(value, name="epsilon"):
@@ -113,12 +119,16 @@ def probability(name, value):
 
 
 def bounds(lower, upper):
-    """Return public bounds `lower < upper`, both finite, as Python's own numbers: differences of numpy's small
-    integers wrap around."""
+    """Return public bounds `lower < upper`, both finite, as Python's own numbers.
+
+    Differences of numpy's small integers would wrap around.
+    """
     number("lower", lower)
     number("upper", upper)
     if not lower < upper:
-        raise ValueError(f"lower must be less than upper, got lower={_shown(lower)}, upper={_shown(upper)}")
+        raise ValueError(
+            f"lower must be less than upper, got lower={_shown(lower)}, upper={_shown(upper)}"
+        )
     return _plain(lower), _plain(upper)
 
 
@@ -128,25 +138,36 @@ def neighbours(value):
 
 
 def one_of(name, value, allowed):
-    """Return `value` if it is one of the strings `allowed`."""
-    if value not in allowed:
+    """Return `value` as a plain string if it is one of the strings `allowed`."""
+    plain = str.__str__(value) if isinstance(value, str) else None
+    if plain not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    return value
+    return plain
 
 
 def named(name, value):
-    """Return a string that names something: not empty, not only spaces."""
-    if not isinstance(value, str) or not value.strip():
+    """Return a string that names something, as a plain one: not empty, not only spaces."""
+    plain = str.__str__(value) if isinstance(value, str) else ""
+    if not plain.strip():
         raise ValueError(f"{name} must be a string that is not empty, got {value!r}")
-    return value
+    return plain
 
 
 def generator(rng):
-    """Return a source of randomness: a `np.random.Generator`, or `noise.SYSTEM`; an int or None is refused."""
+    """Return a source of randomness: a `np.random.Generator`, or `noise.SYSTEM`.
+
+    An int or None is refused.
+    """
     if isinstance(rng, np.random.Generator) or getattr(rng, "is_operating_system", False):
         return rng
-    hint = f"; for a reproducible stream pass np.random.default_rng({rng})" if isinstance(rng, Integral) else ""
-    raise ValueError(f"rng must be a np.random.Generator or dputils.noise.SYSTEM, got {rng!r}{hint}")
+    hint = (
+        f"; for a reproducible stream pass np.random.default_rng({rng})"
+        if isinstance(rng, Integral)
+        else ""
+    )
+    raise ValueError(
+        f"rng must be a np.random.Generator or dputils.noise.SYSTEM, got {rng!r}{hint}"
+    )
 
 
 def _between(low, high):

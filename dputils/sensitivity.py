@@ -1,12 +1,15 @@
-"""Sensitivities: how far one unit can move an answer, under a named neighbour relation, and their check by brute force.
+"""Sensitivities: how far one unit can move an answer, under a named neighbour relation, and their
+check by brute force.
 
-The formulas are for the global sensitivity: the maximum over *all* neighbouring tables, never over the neighbours of
-the table at hand. `neighbour_pairs` lists all neighbouring tables over a small domain; `brute_force` takes the maximum
-over them.
+The formulas are for the global sensitivity: the maximum over *all* neighbouring tables, never over
+the neighbours of the table at hand. `neighbour_pairs` lists all neighbouring tables over a small
+domain; `brute_force` takes the maximum over them.
 
-A `Sensitivity` says, beside its size, in which norm it is measured, for which relation, and which unit is added,
-removed or replaced. A mechanism refuses a sensitivity in a norm that its theorem does not speak of.
+A `Sensitivity` says, beside its size, in which norm it is measured, for which relation, and which
+unit is added, removed or replaced. A mechanism refuses a sensitivity in a norm that its theorem
+does not speak of.
 """
+
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -33,7 +36,8 @@ class Sensitivity:
     size : int, float or Fraction
         The largest distance, positive, in the unit of the answer.
     norm : {"absolute", "l1", "l2", "max"}
-        How the distance is measured: "absolute" for an answer that is one number, "max" for scores (`NORMS`).
+        How the distance is measured: "absolute" for an answer that is one number, "max" for scores
+        (`NORMS`).
     neighbours : {"add-remove", "replace-one"}
         The relation.
     unit : str
@@ -51,35 +55,44 @@ class Sensitivity:
     unit: str = "row"
 
     def __post_init__(self):
+        """Check the fields; names become plain strings, which compare as they read."""
         checks.positive("size", self.size)
-        checks.one_of("norm", self.norm, tuple(NORMS))
-        checks.neighbours(self.neighbours)
-        checks.named("unit", self.unit)
+        object.__setattr__(self, "norm", checks.one_of("norm", self.norm, tuple(NORMS)))
+        object.__setattr__(self, "neighbours", checks.neighbours(self.neighbours))
+        object.__setattr__(self, "unit", checks.named("unit", self.unit))
 
     def __str__(self):
+        """Say how large it is, and how it is measured."""
         return f"{float(self.size):.6g} ({NORMS[self.norm]})"
 
     def of_units(self, rows, unit):
-        """Return the sensitivity to a larger unit that has at most `rows` rows, each of which moves the answer so far.
+        """Return the sensitivity to a larger unit that has at most `rows` rows, each of which moves
+        the answer so far.
 
-        Removing a unit removes its rows one by one, so the size is `rows` times that of one row. Only for add-remove:
-        a unit that is replaced may have another number of rows than the one that takes its place.
+        Removing a unit removes its rows one by one, so the size is `rows` times that of one row.
+        Only for add-remove: a unit that is replaced may have another number of rows than the one
+        that takes its place.
 
         Parameters
         ----------
         rows : int
-            The most rows that one unit has, at least 1: public, and enforced before the answer is computed.
+            The most rows that one unit has, at least 1: public, and enforced before the answer is
+            computed.
         unit : str
             The name of the larger unit, for example "person".
         """
         if self.neighbours != "add-remove":
-            raise ValueError(f"neighbours must be 'add-remove' for a unit of several rows, got {self.neighbours!r}")
+            raise ValueError(
+                "neighbours must be 'add-remove' for a unit of several rows, "
+                f"got {self.neighbours!r}"
+            )
         size = checks.integer("rows", rows, low=1) * self.size
         return replace(self, size=size, unit=unit)
 
 
 def size_of(sensitivity, *norms):
-    """Return the size of a sensitivity given as a number, or as a `Sensitivity` in one of the `norms`.
+    """Return the size of a sensitivity given as a number, or as a `Sensitivity` in one of the
+    `norms`.
 
     Raises
     ------
@@ -89,7 +102,8 @@ def size_of(sensitivity, *norms):
     if not isinstance(sensitivity, Sensitivity):
         return checks.positive("sensitivity", sensitivity)
     if sensitivity.norm not in norms:
-        raise ValueError(f"sensitivity must be in the norm {' or '.join(map(repr, norms))}, got {sensitivity.norm!r}")
+        names = " or ".join(map(repr, norms))
+        raise ValueError(f"sensitivity must be in the norm {names}, got {sensitivity.norm!r}")
     return sensitivity.size
 
 
@@ -134,7 +148,7 @@ def reader(read, sensitivity):
 
 
 def of_count(neighbours, *, unit="row"):
-    """Return the sensitivity of the number of records with a property: 1 under both neighbour relations."""
+    """Return the sensitivity of the number of records with a property: 1 under both relations."""
     return Sensitivity(1, "absolute", neighbours, unit)
 
 
@@ -144,7 +158,8 @@ def of_sum(lower, upper, neighbours, *, unit="row"):
     Returns
     -------
     Sensitivity
-        max(|lower|, |upper|) under add-remove, upper - lower under replace-one; in the unit of the values.
+        max(|lower|, |upper|) under add-remove, upper - lower under replace-one; in the unit of the
+        values.
     """
     lower, upper = checks.bounds(lower, upper)
     checks.neighbours(neighbours)
@@ -160,9 +175,9 @@ def of_mean(lower, upper, neighbours, n=None, *, unit="row"):
     lower, upper : float
         Public bounds.
     neighbours : {"add-remove", "replace-one"}
-        Under replace-one the number of records is public and must be given as `n`. Under add-remove it is private:
-        the sensitivity is (upper - lower)/2 whatever the size, attained when one record becomes two; an empty table
-        is answered by the midpoint.
+        Under replace-one the number of records is public and must be given as `n`. Under add-remove
+        it is private: the sensitivity is (upper - lower)/2 whatever the size, attained when one
+        record becomes two; an empty table is answered by the midpoint.
     n : int, optional
         Number of records, at least 1; only for replace-one.
     unit : str
@@ -174,9 +189,14 @@ def of_mean(lower, upper, neighbours, n=None, *, unit="row"):
     """
     lower, upper = checks.bounds(lower, upper)
     if checks.neighbours(neighbours) == "replace-one":
-        return Sensitivity((upper - lower) / checks.integer("n", n, low=1), "absolute", neighbours, unit)
+        return Sensitivity(
+            (upper - lower) / checks.integer("n", n, low=1), "absolute", neighbours, unit
+        )
     if n is not None:
-        raise ValueError(f"n must be left out under add-remove, where the number of records is private, got {n!r}")
+        raise ValueError(
+            "n must be left out under add-remove, where the number of records is private, "
+            f"got {n!r}"
+        )
     return Sensitivity((upper - lower) / 2, "absolute", neighbours, unit)
 
 
@@ -186,15 +206,16 @@ def of_histogram(neighbours, norm="l1", *, unit="row"):
     Returns
     -------
     Sensitivity
-        Under add-remove one bin moves by 1: 1 in every norm. Under replace-one a bin loses a record and another gains
-        one: 2 in l1, sqrt(2), rounded up, in l2.
+        Under add-remove one bin moves by 1: 1 in every norm. Under replace-one a bin loses a record
+        and another gains one: 2 in l1, sqrt(2), rounded up, in l2.
     """
     moved = 1 if checks.neighbours(neighbours) == "add-remove" else 2
     return Sensitivity(_counts(moved, norm), norm, neighbours, unit)
 
 
 def of_counts(k, neighbours, norm="l1", *, unit="row"):
-    """Return the sensitivity of k counts whose predicates may overlap: one record can be in all of them or in none.
+    """Return the sensitivity of k counts whose predicates may overlap: one record can be in all of
+    them or in none.
 
     Returns
     -------
@@ -221,12 +242,14 @@ def of_scores(size, neighbours, *, unit="row"):
 
 
 def of_gram(norm, neighbours, *, unit="row"):
-    """Return the l2 sensitivity of the Gram matrix X'X whose rows have length at most `norm`, as a matrix (Frobenius
-    norm) or as its upper triangle: norm^2 under add-remove, sqrt(2) norm^2 under replace-one.
+    """Return the l2 sensitivity of the Gram matrix X'X whose rows have length at most `norm`, as a
+    matrix (Frobenius norm) or as its upper triangle: norm^2 under add-remove, sqrt(2) norm^2 under
+    replace-one.
 
-    A row x adds x x', of Frobenius norm |x|^2. Replacing x by y changes the matrix by |x x' - y y'|^2 = |x|^4 + |y|^4 -
-    2 (x'y)^2 <= 2 norm^4, attained by two orthogonal rows of length norm; so is the same value of the upper triangle.
-    With a single column, where no rows are orthogonal, norm^2 would do.
+    A row x adds x x', of Frobenius norm |x|^2. Replacing x by y changes the matrix by |x x' - y
+    y'|^2 = |x|^4 + |y|^4 - 2 (x'y)^2 <= 2 norm^4, attained by two orthogonal rows of length norm;
+    so is the same value of the upper triangle. With a single column, where no rows are orthogonal,
+    norm^2 would do.
 
     Returns
     -------
@@ -255,29 +278,41 @@ def neighbour_pairs(domain, n, neighbours):
     Returns
     -------
     list of (tuple, tuple)
-        Tables as tuples of records in the order of the domain (a table is a multiset: the order of its rows carries
-        nothing). Each unordered pair once; under add-remove the second table has one record less.
+        Tables as tuples of records in the order of the domain (a table is a multiset: the order of
+        its rows carries nothing). Each unordered pair once; under add-remove the second table has
+        one record less.
     """
     domain = list(domain)
-    checks.integer("n", n, low=1), checks.neighbours(neighbours)
+    checks.integer("n", n, low=1)
+    checks.neighbours(neighbours)
     ranks = range(len(domain))
     if neighbours == "add-remove":
-        pairs = {(big, big[:i] + big[i + 1:]) for size in range(1, n + 1)
-                 for big in itertools.combinations_with_replacement(ranks, size) for i in range(size)}
+        pairs = {
+            (big, big[:i] + big[i + 1 :])
+            for size in range(1, n + 1)
+            for big in itertools.combinations_with_replacement(ranks, size)
+            for i in range(size)
+        }
     else:
         rest = itertools.combinations_with_replacement(ranks, n - 1)
-        pairs = {(tuple(sorted((*others, a))), tuple(sorted((*others, b))))
-                 for others in rest for a in ranks for b in ranks if a < b}
+        pairs = {
+            (tuple(sorted((*others, a))), tuple(sorted((*others, b))))
+            for others in rest
+            for a in ranks
+            for b in ranks
+            if a < b
+        }
     return [tuple(tuple(domain[r] for r in table) for table in pair) for pair in sorted(pairs)]
 
 
 def brute_force(query, pairs, norm="l1"):
-    """Return the largest distance of `query` over pairs of neighbouring tables, and a pair that attains it.
+    """Return the largest distance of `query` over pairs of tables, and a pair that attains it.
 
     Parameters
     ----------
     query : function
-        From a table (tuple of records) to a number or a vector, whose length is the same for all tables.
+        From a table (tuple of records) to a number or a vector, whose length is the same for all
+        tables.
     pairs : sequence of (tuple, tuple)
         From `neighbour_pairs`.
     norm : {"absolute", "l1", "l2", "max"}
@@ -289,10 +324,13 @@ def brute_force(query, pairs, norm="l1"):
         inf if an answer is NaN on some table: a query without an answer there has no sensitivity.
     pair : (tuple, tuple)
     """
+
     def distance(pair):
         a, b = (np.asarray(query(table), dtype=float) for table in pair)
         if a.shape != b.shape:
-            raise ValueError(f"query must give answers of one shape, got {a.shape} and {b.shape} on {pair!r}")
+            raise ValueError(
+                f"query must give answers of one shape, got {a.shape} and {b.shape} on {pair!r}"
+            )
         moved = np.abs(a - b).ravel()
         if not moved.size:
             return 0.0

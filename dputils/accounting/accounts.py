@@ -1,17 +1,21 @@
-"""What a ledger adds: each account says its unit, which costs it takes, and what a replaced unit costs on parts.
+"""What a ledger adds: each account says its unit, which costs it takes, and what a replaced unit
+costs on parts.
 
-A *filter* refuses a release that would bring the sum of amounts above a cap set at the start; costs may then be chosen
-on the way, and the cap is the guarantee. Amounts are pairs (amount, delta) of exact fractions, in the unit of the
-account: epsilon, rho or mu^2; delta is 0 but for the basic one. Where a logarithm enters, amounts are rounded up, caps
-down. The accounts that are no filters hold for costs fixed beforehand, which a plan lists.
+A *filter* refuses a release that would bring the sum of amounts above a cap set at the start; costs
+may then be chosen on the way, and the cap is the guarantee. Amounts are pairs (amount, delta) of
+exact fractions, in the unit of the account: epsilon, rho or mu^2; delta is 0 but for the basic one.
+Where a logarithm enters, amounts are rounded up, caps down. The accounts that are no filters hold
+for costs fixed beforehand, which a plan lists.
 """
+
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dputils import checks
 from dputils.accounting import composition, costs, curves, renyi
-from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi
 from dputils.accounting.rounding import lower
 
 ZERO = (Fraction(0), Fraction(0))
@@ -30,15 +34,17 @@ def _mu_square(cost):
 
 
 def _twice(amount, delta):
-    """(epsilon, delta) of a removal and an addition: twice epsilon, and (1 + e^epsilon) delta (group privacy)."""
+    """(epsilon, delta) of a removal and an addition: 2 epsilon, (1 + e^epsilon) delta (`group`)."""
     if not amount or delta >= Fraction(1, 2):
         return 2 * amount, min(Fraction(1), 2 * delta)
     return costs.group(amount, delta, 2)
 
 
 def _four_times(amount, delta):
-    """rho or mu^2 of a removal and an addition: both grow with the square of the steps (Bun and Steinke 2016,
-    Proposition 1.9; twice mu)."""
+    """rho or mu^2 of a removal and an addition: both grow with the square of the steps.
+
+    Bun and Steinke 2016, Proposition 1.9; Dong, Roth, Su 2022 (groups: twice mu).
+    """
     return 4 * amount, delta
 
 
@@ -51,8 +57,8 @@ class Account:
     unit : str
         What adds up.
     takes : dict
-        From the kind of a cost to the function that returns its amount and delta, the kind that is booked first being
-        the first of a mechanism's costs that stands here.
+        From the kind of a cost to the function that returns its amount and delta, the kind that is
+        booked first being the first of a mechanism's costs that stands here.
     replaced : function of (amount, delta)
         What the release costs for two steps: a unit that is removed, and one that is added.
     budget : type
@@ -106,14 +112,17 @@ def of_budget(budget):
 
 
 def cap(budget, name):
-    """Return the cost that is the cap of an account for a budget: "zcdp" and "gaussian" take the largest rho or mu that
-    implies (epsilon, delta).
+    """Return the cost that is the cap of an account for a budget.
+
+    "zcdp" and "gaussian" take the largest rho or mu that implies (epsilon, delta).
 
     Raises
     ------
     ValueError
         If the budget is in the unit of another account, or has no delta where one is needed.
     """
+    if isinstance(budget, Renyi):
+        raise ValueError(f"epsilon must be a number or a cost that adds up, got {budget}")
     own = of_budget(budget)
     if own not in ("basic", name):
         raise ValueError(f"account must be {own!r} for a budget of {budget}, got {name!r}")
@@ -158,7 +167,9 @@ def booked(mechanism, name):
     if found is None:
         own = " or ".join(map(str, mechanism.costs))
         hint = f"; {FILTERS[name].hint}" if name in FILTERS else ""
-        raise ValueError(f"the {name} account cannot take the cost of the {mechanism.name}, {own}{hint}")
+        raise ValueError(
+            f"the {name} account cannot take the cost of the {mechanism.name}, {own}{hint}"
+        )
     return found
 
 
@@ -169,40 +180,49 @@ def as_plan(lines):
     lines = list(lines)
     for line in lines:
         if not isinstance(line, (tuple, list)) or len(line) != 2:
-            raise ValueError(f"plan must be a list of (label, mechanism or cost) pairs, got {line!r}")
+            raise ValueError(
+                f"plan must be a list of (label, mechanism or cost) pairs, got {line!r}"
+            )
     return lines
 
 
 class Parallel:
     """The running cost of releases on disjoint parts, of which one unit touches at most `most`.
 
-    Every cost is that of adding or removing one unit. Add-remove: a unit lies in at most `most` parts, so the largest
-    sums of as many parts count. Replace-one: a unit leaves its parts and another enters; a part that both touch sees a
-    removal and an addition, which costs at least as much as two parts that see one step each, so twice touching the
-    `most` dearest parts covers everything.
+    Every cost is that of adding or removing one unit. Add-remove: a unit lies in at most `most`
+    parts, so the largest sums of as many parts count. Replace-one: a unit leaves its parts and
+    another enters; a part that both touch sees a removal and an addition, which costs at least as
+    much as two parts that see one step each, so a removal and an addition on each of the `most`
+    most expensive parts cover everything.
 
-    One more release costs a search among the sums of the parts, however many releases there were before.
+    One more release costs a search among the sums of the parts, however many releases there were
+    before.
     """
 
     def __init__(self, name, neighbours, most):
-        self._name, self._neighbours, self.most = name, neighbours, most
+        """Start with nothing spent, in the account `name`."""
+        self._name, self._neighbours = name, neighbours
+        self.most = checks.integer("most", most, 1)
         self._sums = {}  # part: (amount, delta) for add-remove
         self._ranked = ([], [])  # what counts of each part, rising: amounts, deltas
 
     def after(self, part, more):
-        """Return the pair (amount, delta) of all parts together if `part` gets `more`; nothing is booked."""
+        """Return the pair (amount, delta) of all parts if `part` gets `more`; book nothing."""
         old, new = self._steps(part, more)
         return tuple(
-            _largest(ranked, self.most, o, n) for ranked, o, n in zip(self._ranked, old, new)
+            _largest(ranked, self.most, o, n)
+            for ranked, o, n in zip(self._ranked, old, new, strict=True)
         )
 
     def add(self, part, more):
         """Book `more` on a part."""
         old, new = self._steps(part, more)
-        for ranked, o, n in zip(self._ranked, old, new):
-            if part in self._sums:
-                ranked.pop(bisect_left(ranked, o))
+        known = part in self._sums
+        # the new sums come before the old ones go: an interrupt in between leaves too much booked
+        for ranked, o, n in zip(self._ranked, old, new, strict=True):
             insort(ranked, n)
+            if known and ranked[i := bisect_left(ranked, o)] == o:
+                ranked.pop(i)
         self._sums[part] = _plus(self._sums.get(part, ZERO), more)
 
     def total(self):
@@ -225,7 +245,10 @@ def _plus(a, b):
 
 
 def _largest(ranked, most, old, new):
-    """The sum of the `most` largest numbers of a rising list in which `old`, if it is there, becomes `new` >= old."""
+    """The sum of the `most` largest of a rising list in which `old`, if there, becomes `new`.
+
+    `new` is at least `old`.
+    """
     top = ranked[-most:]
     if old in top:
         top.remove(old)

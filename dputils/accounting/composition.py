@@ -1,17 +1,20 @@
 """Composition: what several releases cost together, when all their costs are fixed beforehand.
 
-A *cost* (`costs`) says what one release guarantees, for one neighbour relation. An *account* turns a list of costs into
-one guarantee. Each release may be chosen after seeing the earlier ones, its cost may not; the accounts that allow that
-too are the filters of `ledger.Ledger`.
+A *cost* (`costs`) says what one release guarantees, for one neighbour relation. An *account* turns
+a list of costs into one guarantee. Each release may be chosen after seeing the earlier ones, its
+cost may not; the accounts that allow that too are the filters of `ledger.Ledger`.
 
-Why a list of costs is all that counts: an epsilon-private release is randomized response on "which neighbour?", with
-something computed from the answer (Kairouz, Oh, Viswanath 2015, Theorem 2.5); an (epsilon, delta)-private one is
-randomized response that gives the neighbour away with probability delta; a mu-Gaussian one is the Gaussian mechanism
-on one bit. However the analyst goes on, everything is computed from one table of such independent bits.
+Why a list of costs is all that counts: an epsilon-private release is randomized response on "which
+neighbour?", with something computed from the answer (Kairouz, Oh, Viswanath 2015, Theorem 2.5); an
+(epsilon, delta)-private one is randomized response that gives the neighbour away with probability
+delta; a mu-Gaussian one is the Gaussian mechanism on one bit. However the analyst goes on,
+everything is computed from one table of such independent bits.
 
-Costs are exact fractions; floats are read as the decimals that print them. Where a logarithm enters, results are floats
-rounded up: no epsilon, delta, rho or mu returned here is below the exact one.
+Costs are exact fractions; floats are read as the decimals that print them. Where a logarithm
+enters, results are floats rounded up: no epsilon, delta, rho or mu returned here is below the exact
+one.
 """
+
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
@@ -21,7 +24,7 @@ import numpy as np
 
 from dputils import checks
 from dputils.accounting import curves, renyi as renyi_curves
-from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure, Renyi
+from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure, Renyi, is_cost
 from dputils.accounting.losses import exact_pure_epsilon, numerical_epsilon
 from dputils.accounting.rounding import (
     ULP,
@@ -34,7 +37,7 @@ from dputils.accounting.rounding import (
     upper,
 )
 
-# ---------------------------------------------------------------------------- sums, each in its own notion
+# --------------------------------------------------------------------- sums, each in its own notion
 
 
 def basic(costs):
@@ -48,20 +51,24 @@ def basic(costs):
 
 
 def advanced(costs, slack):
-    """Return `(epsilon, delta)` of advanced composition, for `Pure` and `Approximate` costs that may differ.
+    """Return `(epsilon, delta)` of advanced composition of `Pure` and `Approximate` costs.
 
-    The privacy loss of each bit has mean epsilon_i tanh(epsilon_i/2) and lies within epsilon_i, so the sum exceeds its
-    mean by sqrt(2 ln(1/slack) sum epsilon_i^2) with probability at most `slack` (Hoeffding). For few releases the
-    result is larger than the basic sum.
+    The costs may differ.
+
+    The privacy loss of each bit has mean epsilon_i tanh(epsilon_i/2) and lies within epsilon_i, so
+    the sum exceeds its mean by sqrt(2 ln(1/slack) sum epsilon_i^2) with probability at most `slack`
+    (Hoeffding). For few releases the result is larger than the basic sum.
 
     Parameters
     ----------
     costs : list of Pure or Approximate
     slack : float
-        Probability in (0, 1) that is added to the costs' own deltas: delta = 1 - (1 - slack) prod(1 - delta_i).
+        Probability in (0, 1) that is added to the costs' own deltas: delta = 1 - (1 - slack) prod(1
+        - delta_i).
 
     Source
-        Dwork, Rothblum, Vadhan 2010; Kairouz, Oh, Viswanath 2015, Theorem 3.5 (the last of its three terms).
+        Dwork, Rothblum, Vadhan 2010; Kairouz, Oh, Viswanath 2015, Theorem 3.5 (the last of its
+        three terms).
     """
     chance = checks.probability("slack", share(checks.probability("slack", slack)))
     groups = _groups(costs, "advanced")
@@ -78,7 +85,8 @@ def advanced(costs, slack):
 def zcdp(costs):
     """Return `(rho, delta)`, exact fractions: all costs together are delta-approximate rho-zCDP.
 
-    `Pure` costs count epsilon^2/2, `Gaussian` costs mu^2/2; `Approximate` costs are delta-approximate epsilon^2/2-zCDP.
+    `Pure` costs count epsilon^2/2, `Gaussian` costs mu^2/2; `Approximate` costs are
+    delta-approximate epsilon^2/2-zCDP.
 
     Source
         Bun and Steinke 2016, Propositions 1.4 and 1.6, section 8.
@@ -88,9 +96,10 @@ def zcdp(costs):
 
 
 def gaussian(costs):
-    """Return the mu, rounded up, of `Gaussian` and `Pure` costs together: the root of the sum of their squares.
+    """Return the mu, rounded up, of `Gaussian` and `Pure` costs: the root of the sum of squares.
 
-    A pure cost counts as the mu that covers it (`renyi.pure_to_gaussian`). Exact for Gaussian costs alone.
+    A pure cost counts as the mu that covers it (`renyi.pure_to_gaussian`). Exact for Gaussian costs
+    alone.
 
     Source
         Dong, Roth, Su 2022, Corollary 3.3.
@@ -101,8 +110,9 @@ def gaussian(costs):
 def renyi(costs):
     """Return the `Renyi` cost of all costs together: divergences add up, order by order.
 
-    The orders are those of the curves among the costs, or `renyi.ORDERS` if there are none. A divergence never falls
-    with its order, so a curve without an order answers with its next larger one.
+    The orders are those of the curves among the costs, or `renyi.ORDERS` if there are none. A
+    divergence never falls with its order, so a curve without an order answers with its next larger
+    one.
 
     Source
         Mironov 2017, Proposition 1.
@@ -117,8 +127,10 @@ def renyi(costs):
 
 
 def numerical(costs, delta):
-    """Return epsilon at `delta`, rounded up, by privacy loss distributions (dp-accounting), for `Pure`, `Approximate`
-    and `Gaussian` costs; see `losses.numerical_epsilon`."""
+    """Return epsilon at `delta`, rounded up, by privacy loss distributions (dp-accounting).
+
+    For `Pure`, `Approximate` and `Gaussian` costs; see `losses.numerical_epsilon`.
+    """
     groups = _groups(costs, "numerical")
     checks.probability("delta", delta)
     gaussians = {c: k for c, k in groups.items() if isinstance(c, Gaussian)}
@@ -128,16 +140,19 @@ def numerical(costs, delta):
         return 0.0
     most = max([mu, *(e for e, _, _ in responses)])
     if most > 1e4:
-        raise ValueError(f"costs must be at most 10000 for the numerical account, got {upper(most):g}")
+        raise ValueError(
+            f"costs must be at most 10000 for the numerical account, got {upper(most):g}"
+        )
     return numerical_epsilon(responses, mu, delta)
 
 
-# --------------------------------------------------------------------------- one guarantee, by an account
+# --------------------------------------------------------------------- one guarantee, by an account
 
 
 def epsilon_at(costs, delta, account=None):
-    """Return `(epsilon, account)`: the epsilon, rounded up, of all costs together at a total `delta`, by one account or
-    by the cheapest that applies.
+    """Return `(epsilon, account)`: the epsilon, rounded up, of all costs together at `delta`.
+
+    By one account, or by the cheapest that applies.
 
     Parameters
     ----------
@@ -174,7 +189,9 @@ def _basic_at(costs, delta):
     epsilon, least = basic(costs)
     if least > checks.as_fraction("delta", delta):
         least = f"{ceiling(least):.6g}"
-        raise ValueError(f"delta must be at least {least} for the basic account, got {float(delta):.6g}")
+        raise ValueError(
+            f"delta must be at least {least} for the basic account, got {float(delta):.6g}"
+        )
     return ceiling(epsilon)
 
 
@@ -230,7 +247,7 @@ TAKES = {
 }
 
 
-# ------------------------------------------------------------------------------ one cost, in another notion
+# ---------------------------------------------------------------------- one cost, in another notion
 
 
 def own_delta(cost):
@@ -246,15 +263,17 @@ def rho(cost):
 
 
 def mu_square(cost):
-    """Return mu^2 of a `Gaussian` or `Pure` cost as a fraction, never below the exact value: the unit that Gaussian
-    accounts add."""
+    """Return mu^2 of a `Gaussian` or `Pure` cost as a fraction, never below the exact value.
+
+    It is the unit that Gaussian accounts add.
+    """
     if isinstance(cost, Gaussian):
         return cost.mu**2
     return Fraction(renyi_curves.pure_to_gaussian(upper(cost.epsilon))) ** 2
 
 
 def _divergences(cost, orders):
-    """The Renyi divergences of a cost at rising orders, rounded up; inf above the last order of a curve."""
+    """The Renyi divergences of a cost at rising orders, rounded up; inf above a curve's last."""
     if isinstance(cost, Renyi):
         next_larger = np.searchsorted(cost.orders, orders)
         return np.append(cost.divergences, math.inf)[next_larger]
@@ -263,7 +282,7 @@ def _divergences(cost, orders):
     return orders * upper(rho(cost)) * (1 + ULP)
 
 
-# ------------------------------------------------------------------------------------------------- helpers
+# ------------------------------------------------------------------------------------------ helpers
 
 
 def _sum(fractions):
@@ -271,7 +290,7 @@ def _sum(fractions):
 
 
 def _slack(account, costs, delta):
-    """What the costs' own deltas leave of delta, rounded down: 1 - (1 - delta)/prod(1 - delta_i)."""
+    """What the costs leave of delta, rounded down: 1 - (1 - delta)/prod(1 - delta_i)."""
     rest = upper(1 - checks.as_fraction("delta", delta))
     log = math.log1p(-share(delta)) if rest > 0.5 else math.log(rest)
     left = -math.expm1(log * (1 - 1e-14) - _log_kept(Counter(costs)))
@@ -280,9 +299,8 @@ def _slack(account, costs, delta):
 
 def _left(account, left, delta):
     if left <= 0:
-        raise ValueError(
-            f"delta must exceed the costs' own deltas for the {account} account, got {float(delta):.6g}"
-        )
+        own = f"exceed the costs' own deltas for the {account} account"
+        raise ValueError(f"delta must {own}, got {float(delta):.6g}")
     return left
 
 
@@ -293,13 +311,13 @@ def _log_kept(groups):
 
 
 def _listed(costs):
-    """Return a list of costs; refuse what would lose how often each is paid, and what is no cost."""
+    """Return a list of costs; refuse what would lose how often each is paid, or is no cost."""
     names = ", ".join(kind.__name__ for kind in KINDS)
     if isinstance(costs, (Mapping, Set, str)) or not isinstance(costs, Iterable):
         raise ValueError(f"costs must be a list of {names}, got {costs!r}")
     costs = list(costs)
     for cost in costs:
-        if not isinstance(cost, KINDS):
+        if not is_cost(cost):
             raise ValueError(f"cost must be one of {names}, got {cost!r}")
     return costs
 

@@ -1,8 +1,10 @@
 """Costs: what one release guarantees, in one notion, for one neighbour relation.
 
-`Pure`, `Approximate`, `ZCDP` and `Gaussian` hold exact fractions (floats are read as the decimals that print them) and
-have no range; `Renyi` holds a curve of floats. Groups of records and secret samples turn one cost into another.
+`Pure`, `Approximate`, `ZCDP` and `Gaussian` hold exact fractions (floats are read as the decimals
+that print them) and have no range; `Renyi` holds a curve of floats. Groups of records and secret
+samples turn one cost into another.
 """
+
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -13,12 +15,13 @@ from dputils.accounting.rounding import above, ceiling, upper
 
 
 def _exact(cost):
-    """Check the fields of a cost and turn them into fractions."""
+    """Turn the fields of a cost into fractions; check what was given, and what it was read as."""
     for field in fields(cost):
         value = getattr(cost, field.name)
         check = checks.delta if field.name == "delta" else checks.epsilon
         check(value, field.name)
-        object.__setattr__(cost, field.name, checks.as_fraction(field.name, value))
+        exact = check(checks.as_fraction(field.name, value), field.name)
+        object.__setattr__(cost, field.name, exact)
 
 
 def _words(cost):
@@ -46,8 +49,10 @@ class Approximate:
 
 @dataclass(frozen=True)
 class ZCDP:
-    """Cost of a release with zero-concentrated privacy rho (Bun and Steinke 2016): all Renyi divergences of order alpha
-    are at most rho alpha."""
+    """Cost of a rho-zero-concentrated private release (Bun and Steinke 2016).
+
+    All Renyi divergences, of every order alpha, are at most rho alpha.
+    """
 
     rho: Fraction
     __post_init__ = _exact
@@ -56,8 +61,11 @@ class ZCDP:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Cost of a mu-Gaussian private release (Dong, Roth, Su 2022), such as Gaussian noise of standard deviation
-    sensitivity/mu in real arithmetic. Discrete Gaussian noise is not one: its cost is `ZCDP`."""
+    """Cost of a mu-Gaussian private release (Dong, Roth, Su 2022).
+
+    Such as Gaussian noise of standard deviation sensitivity/mu in real arithmetic. Discrete
+    Gaussian noise is not one: its cost is `ZCDP`.
+    """
 
     mu: Fraction
     __post_init__ = _exact
@@ -66,7 +74,8 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Renyi:
-    """Cost of a release whose Renyi divergence of each order in `orders` is at most that in `divergences`.
+    """Cost of a release whose Renyi divergence of each order in `orders` is at most that in
+    `divergences`.
 
     Parameters
     ----------
@@ -78,25 +87,33 @@ class Renyi:
     divergences: tuple
 
     def __post_init__(self):
+        """Check the curve, and keep it as tuples of floats."""
         orders = checks.floats("orders", self.orders, *ORDER)
         divergences = checks.floats("divergences", self.divergences, 0, math.inf)
         if orders.ndim != 1 or not orders.size or (orders[1:] <= orders[:-1]).any():
             raise ValueError(f"orders must be numbers above 1 that rise, got {self.orders!r}")
         if divergences.shape != orders.shape:
-            raise ValueError(f"divergences must be {orders.size} numbers, got shape {divergences.shape}")
+            shape = divergences.shape
+            raise ValueError(f"divergences must be {orders.size} numbers, got shape {shape}")
         object.__setattr__(self, "orders", tuple(orders.tolist()))
         object.__setattr__(self, "divergences", tuple(divergences.tolist()))
 
     def __str__(self):
+        """Say what it is in a few words."""
         return f"a Renyi curve of {len(self.orders)} orders"
 
 
 KINDS = (Pure, Approximate, ZCDP, Gaussian, Renyi)
 
 
+def is_cost(value):
+    """Whether a value is a cost: one of these kinds itself, as a subclass could say anything."""
+    return type(value) in KINDS
+
+
 def as_cost(epsilon, delta=0):
     """Return a cost: the one given, or `Pure` or `Approximate` from numbers."""
-    if not isinstance(epsilon, KINDS):
+    if not is_cost(epsilon):
         checks.epsilon(epsilon)
         return Approximate(epsilon, delta) if checks.delta(delta) else Pure(epsilon)
     if delta:
@@ -104,14 +121,15 @@ def as_cost(epsilon, delta=0):
     return epsilon
 
 
-# ------------------------------------------------------------------------------------- groups and samples
+# ---------------------------------------------------------------------------- groups and samples
 
 
 def group(epsilon, delta, k):
-    """Return `(epsilon, delta)`, fractions, of an (epsilon, delta)-private release for tables that differ in k steps.
+    """Return `(epsilon, delta)`, fractions, of an (epsilon, delta)-private release for tables that
+    differ in k steps.
 
-    k epsilon, and delta (e^(k epsilon) - 1)/(e^epsilon - 1) rounded up: each step adds, d_(j+1) = e^epsilon d_j +
-    delta. Dwork and Roth 2014, Theorem 2.2, is the case delta = 0.
+    k epsilon, and delta (e^(k epsilon) - 1)/(e^epsilon - 1) rounded up: each step adds, d_(j+1) =
+    e^epsilon d_j + delta. Dwork and Roth 2014, Theorem 2.2, is the case delta = 0.
 
     Parameters
     ----------
@@ -129,13 +147,14 @@ def group(epsilon, delta, k):
 def subsampled(epsilon, delta, rate, neighbours):
     """Return `(epsilon, delta)`, floats rounded up, of a release on a secret Poisson sample.
 
-    Each record is in the sample with probability `rate`, independently, and who is in it stays secret. The release is
-    (epsilon, delta)-private for *add-remove* neighbours of the sample; `neighbours` is the relation of the result.
+    Each record is in the sample with probability `rate`, independently, and who is in it stays
+    secret. The release is (epsilon, delta)-private for *add-remove* neighbours of the sample;
+    `neighbours` is the relation of the result.
 
-    Add-remove: the outcome is a mixture of the law without the record and, with weight q, one within e^epsilon of it.
-    Replace-one: with A the law without the record, B and C those with the old and the new one, (1 - q) A + q B against
-    (1 - q) A + q C, where B <= e^epsilon A + delta and C >= e^-epsilon (A - delta), as sets: B and C may lie on
-    opposite sides of A, which costs more.
+    Add-remove: the outcome is a mixture of the law without the record and, with weight q, one
+    within e^epsilon of it. Replace-one: with A the law without the record, B and C those with the
+    old and the new one, (1 - q) A + q B against (1 - q) A + q C, where B <= e^epsilon A + delta and
+    C >= e^-epsilon (A - delta), as sets: B and C may lie on opposite sides of A, which costs more.
 
     Parameters
     ----------
@@ -147,8 +166,9 @@ def subsampled(epsilon, delta, rate, neighbours):
     Returns
     -------
     (epsilon, delta)
-        Add-remove: ln(1 + q (e^epsilon - 1)), q delta. Replace-one: the logarithm of
-        (1 + q (e^epsilon - 1))/(1 - q (1 - e^-epsilon)) =: e^epsilon', q delta (1 + e^(epsilon' - epsilon)).
+        Add-remove: ln(1 + q (e^epsilon - 1)), q delta. Replace-one: the logarithm of (1 + q
+        (e^epsilon - 1))/(1 - q (1 - e^-epsilon)) =: e^epsilon', q delta (1 + e^(epsilon' -
+        epsilon)).
 
     Source
         Li, Qardaji, Su 2012, Theorem 1; Balle, Barthe, Gaboardi 2018, Theorem 8 (add-remove).
@@ -157,16 +177,22 @@ def subsampled(epsilon, delta, rate, neighbours):
     rise = math.log1p(q * math.expm1(e))
     if checks.neighbours(neighbours) == "add-remove":
         return min(above(rise), ceiling(as_cost(epsilon).epsilon)), ceiling(leak)
-    total = above(rise - math.log1p(q * math.expm1(-e)))
+    total = min(above(rise - _log_kept(e, q)), ceiling(2 * as_cost(epsilon).epsilon))
     return total, min(1.0, above(upper(leak) * (1 + math.exp(total - e)))) if leak else 0.0
 
 
-def subsampled_fixed_size(epsilon, delta, m, n):
-    """Return `(epsilon, delta)`, floats rounded up, of a release on a secret sample of m of the n records, for
-    replace-one neighbours.
+def _log_kept(epsilon, rate):
+    """Return ln(1 - q (1 - e^-epsilon)); where it is far from 0, from terms that do not cancel."""
+    loss = -rate * math.expm1(-epsilon)
+    return math.log1p(-loss) if loss < 0.5 else math.log(1 - rate + rate * math.exp(-epsilon))
 
-    The sample is uniform among all sets of m of the n records, and stays secret; n is public. The release is
-    (epsilon, delta)-private for replace-one neighbours of the sample.
+
+def subsampled_fixed_size(epsilon, delta, m, n):
+    """Return `(epsilon, delta)`, floats rounded up, of a release on a secret sample of m of the n
+    records, for replace-one neighbours.
+
+    The sample is uniform among all sets of m of the n records, and stays secret; n is public. The
+    release is (epsilon, delta)-private for replace-one neighbours of the sample.
 
     Parameters
     ----------
@@ -189,7 +215,7 @@ def subsampled_fixed_size(epsilon, delta, m, n):
 
 
 def _sampling(epsilon, delta, rate):
-    """Return epsilon and the rate as floats, rounded up, and the exact product of rate and delta."""
+    """Return epsilon and the rate as floats, rounded up, and the exact rate times delta."""
     cost = Approximate(epsilon, delta)
     if checks.positive("rate", rate) > 1:
         raise ValueError(f"rate must be at most 1, got {rate!r}")

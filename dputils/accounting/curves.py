@@ -1,28 +1,36 @@
-"""Privacy curves of the Gaussian mechanism: epsilon, delta and mu, in logarithms and on the private side.
+"""Privacy curves of the Gaussian mechanism: epsilon, delta and mu, in logarithms and on the private
+side.
 
-mu is the sensitivity of a Gaussian release divided by its standard deviation. A guarantee (epsilon, delta) is rounded
-up, a budget (mu) down, by a margin that covers the rounding of the computation. Arguments are numbers or arrays, which
-broadcast; numbers give a float, arrays an array. Ranges: epsilon 0 or 1e-9 to 1e6, mu 1e-12 to 1e4, delta 1e-300 to
-1 - 2^-53; what lies outside is refused.
+mu is the sensitivity of a Gaussian release divided by its standard deviation. A guarantee (epsilon,
+delta) is rounded up, a budget (mu) down, by a margin that covers the rounding of the computation.
+Arguments are numbers or arrays, which broadcast; numbers give a float, arrays an array. Ranges:
+epsilon 0 or 1e-9 to 1e6, mu 1e-12 to 1e4, delta 1e-300 to 1 - 2^-53; what lies outside is refused.
 
-The privacy loss between N(0, 1) and N(mu, 1) is N(mu^2/2, mu^2), so with a = epsilon/mu - mu/2, b = epsilon/mu + mu/2,
-the upper tail Q and the density phi of N(0, 1)
+The privacy loss between N(0, 1) and N(mu, 1) is N(mu^2/2, mu^2), so with a = epsilon/mu - mu/2, b =
+epsilon/mu + mu/2, the upper tail Q and the density phi of N(0, 1)
 
-    delta = Q(a) - e^epsilon Q(b)                                                  (Balle and Wang 2018, Theorem 8).
+    delta = Q(a) - e^epsilon Q(b)                                  (Balle and Wang 2018, Theorem 8).
 
-1. Both terms can be below all floats, and nearly equal. But b^2 - a^2 = 2 epsilon, so e^epsilon phi(b) = phi(a):
+1. Both terms can be below all floats, and nearly equal. But b^2 - a^2 = 2 epsilon, so
+   e^epsilon phi(b) = phi(a):
        delta = phi(a) D,  D = R(a) - R(b);    1 - delta = phi(a) S,  S = R(-a) + R(b);    R = Q/phi.
-   R(x) = sqrt(pi/2) erfcx(x/sqrt 2) is smooth, e^epsilon is gone, ln phi(a) = -a^2/2 - ln sqrt(2 pi) has all the size.
-   S is a sum without cancellation: it serves where a < -1 (there delta is above 0.68).
-2. R' = x R - 1, so D is the integral of G(x) = 1 - x R(x) > 0 over [a, b], an interval of length mu. The difference
-   loses a factor R(a)/D of accuracy, about (2 + epsilon/mu)/mu. Where this exceeds 125, three Gauss-Legendre nodes take
-   the integral; the nodes' relative error is below (mu/2/(2 + epsilon/mu))^6 < 5e-15.
-3. d delta/d mu = phi(a) and d delta/d epsilon = -e^epsilon Q(b) = -phi(a) R(b). For L = ln delta this makes
+   R(x) = sqrt(pi/2) erfcx(x/sqrt 2) is smooth, e^epsilon is gone, ln phi(a) = -a^2/2 - ln sqrt(2
+   pi) has all the size. S is a sum without cancellation: it serves where a < -1 (there delta is
+   above 0.68).
+2. R' = x R - 1, so D is the integral of G(x) = 1 - x R(x) > 0 over [a, b], an interval of length
+   mu. The difference loses a factor R(a)/D of accuracy, about (2 + epsilon/mu)/mu. Where this
+   exceeds 125, three Gauss-Legendre nodes take the integral; the nodes' relative error is below
+   (mu/2/(2 + epsilon/mu))^6 < 5e-15.
+3. d delta/d mu = phi(a) and d delta/d epsilon = -e^epsilon Q(b) = -phi(a) R(b). For L = ln delta
+   this makes
        dL/d ln mu = mu/D =: g,         second derivative g (1 + a b - g);
        dL/d epsilon = -R(b)/D =: g,    second derivative g (1 - 1/(mu R(b)) - g):
-   two derivatives for the price of two erfcx. For L = ln(1 - delta) put -S for D. `_solve` takes Halley's steps.
-4. The relative error of mu is that of delta times D/mu <= max(1, R(a)/mu): small delta makes mu easy, not hard.
+   two derivatives for the price of two erfcx. For L = ln(1 - delta) put -S for D. `_solve` takes
+   Halley's steps.
+4. The relative error of mu is that of delta times D/mu <= max(1, R(a)/mu): small delta makes mu
+   easy, not hard.
 """
+
 import math
 
 import numpy as np
@@ -48,7 +56,8 @@ def deltas(value):
 def gaussian_log_delta(epsilon, mu):
     """Return ln delta of the Gaussian mechanism at epsilon, never below the exact value.
 
-    Above the exact value by at most 2e-13 + 1e-15 (|ln delta| + (epsilon/mu)^2), for both orders of N(0, 1), N(mu, 1).
+    Above the exact value by at most 2e-13 + 1e-15 (|ln delta| + (epsilon/mu)^2), for both orders of
+    N(0, 1), N(mu, 1).
 
     Parameters
     ----------
@@ -63,15 +72,18 @@ def gaussian_log_delta(epsilon, mu):
 
 
 def gaussian_delta(epsilon, mu):
-    """Return delta of the Gaussian mechanism at epsilon, exp of `gaussian_log_delta`: never below the exact value."""
+    """Return delta of the Gaussian mechanism at epsilon, never below the exact value.
+
+    It is exp of `gaussian_log_delta`, with the same arguments.
+    """
     return upper_exp(gaussian_log_delta(epsilon, mu))
 
 
 def gaussian_mu(epsilon, delta):
     """Return the largest mu whose Gaussian mechanism is (epsilon, delta)-differentially private.
 
-    Never above the exact root, and below it by at most 1e-12 of it for epsilon from 1e-6 to 1e3 and delta up to 0.1.
-    sensitivity/mu is the smallest standard deviation.
+    Never above the exact root, and below it by at most 1e-12 of it for epsilon from 1e-6 to 1e3 and
+    delta up to 0.1. sensitivity/mu is the smallest standard deviation.
 
     Parameters
     ----------
@@ -98,7 +110,7 @@ def gaussian_mu(epsilon, delta):
 
 
 def _start_mu(epsilon, delta):
-    """A first mu, from delta <= Q(a) and from delta >= the total variation distance: the larger of two lower bounds."""
+    """A first mu, the larger of two bounds: delta <= Q(a), delta >= total variation distance."""
     a = -special.ndtri(delta)
     root = math.sqrt(2) * np.sqrt(a * a / 2 + epsilon)
     from_tail = np.where(a < 0, root - a, epsilon / (root + a) * 2)
@@ -106,9 +118,11 @@ def _start_mu(epsilon, delta):
 
 
 def gaussian_epsilon(mu, delta):
-    """Return the smallest epsilon >= 0 for which the Gaussian mechanism of this mu is (epsilon, delta)-private.
+    """Return the smallest epsilon >= 0 for which the Gaussian mechanism of this mu is (epsilon,
+    delta)-private.
 
-    Never below the exact value; 0 where delta is at least the total variation distance 2 Phi(mu/2) - 1.
+    Never below the exact value; 0 where delta is at least the total variation distance
+    2 Phi(mu/2) - 1.
 
     Parameters
     ----------
@@ -125,7 +139,7 @@ def gaussian_epsilon(mu, delta):
 
 
 def _positive_epsilon(mu, delta):
-    """The root in epsilon, raised by more than its rounding, where it is positive; the search starts above it."""
+    """The positive root in epsilon, raised by more than its rounding; the search starts above."""
     side, target = _side(delta)
 
     def step(i, y):
@@ -146,7 +160,7 @@ def mills(x):
 
 
 def _slope(x):
-    """G(x) = 1 - x R(x); for large x by its continued fraction, where the difference would be noise."""
+    """G(x) = 1 - x R(x); by its continued fraction where the difference would be noise."""
     slope = 1 - x * mills(x)
     if (far := x >= 100).any():
         x = x[far]
@@ -155,7 +169,7 @@ def _slope(x):
 
 
 def _log_side(epsilon, mu, side):
-    """Return ln delta (side 1) or ln(1 - delta) (side -1), a, b, R(b), and D or -S (steps 1 and 2)."""
+    """Return ln delta (side 1) or ln(1 - delta) (side -1), a, b, R(b), and D or -S (steps 1, 2)."""
     m, h = epsilon / mu, mu / 2
     a, b = m - h, m + h
     far = mills(b)
@@ -182,11 +196,13 @@ def _side(delta):
 
 
 def _solve(step, y, rising, low=-np.inf):
-    """Return the roots of functions of y, rising (1) or falling (-1), by Halley's steps kept inside a bracket.
+    """Return the roots of functions of y, rising (1) or falling (-1), by Halley's steps kept inside
+    a bracket.
 
-    `step(i, y)` gives for the functions with indices i at y: value, slope, second derivative over slope, and a length
-    on which these three describe the function: after a step of 1e-6 of it, or of the rounding of y, nothing is left to
-    gain. Over floats of all sizes six steps were the most ever taken; twice that are allowed.
+    `step(i, y)` gives for the functions with indices i at y: value, slope, second derivative over
+    slope, and a length on which these three describe the function: after a step of 1e-6 of it, or
+    of the rounding of y, nothing is left to gain. Over floats of all sizes six steps were the most
+    ever taken; twice that are allowed.
     """
     y, todo = y.copy(), np.arange(y.size)
     low, high = np.full_like(y, low), np.full_like(y, np.inf)

@@ -1,17 +1,19 @@
-"""The ledger: what has been spent, under one neighbour relation and for one unit, before anything is drawn.
+"""The ledger: what has been spent, under one neighbour relation and for one unit.
 
-`release` is the whole transaction: it reads the private value, books the cost of the mechanism, draws. A value of a
-wrong type burns no budget, and when the cost does not fit, `BudgetExceeded` is raised and nothing has been drawn.
-`spend` books alone, for what draws its noise by hand. A ledger adds exact numbers (0.1 means one tenth), so ten
-releases at 0.1 fit a budget of 1.
+`release` is the whole transaction: it reads the private value, books the cost of the mechanism,
+draws. A value of a wrong type burns no budget, and when the cost does not fit, `BudgetExceeded` is
+raised and nothing has been drawn. `spend` books alone, for what draws its noise by hand. A ledger
+adds exact numbers (0.1 means one tenth), so ten releases at 0.1 fit a budget of 1.
 
-What it adds is the account's unit: epsilon and delta ("basic"), rho ("zcdp"), or mu^2 ("gaussian"). These three are
-*filters*: the costs may be chosen on the way, after seeing earlier results, and the budget set at the start is the
-guarantee. The other accounts of `composition` hold for costs fixed beforehand, which a *plan* lists.
+What it adds is the account's unit: epsilon and delta ("basic"), rho ("zcdp"), or mu^2 ("gaussian").
+These three are *filters*: the costs may be chosen on the way, after seeing earlier results, and the
+budget set at the start is the guarantee. The other accounts of `composition` hold for costs fixed
+beforehand, which a *plan* lists.
 
-A ledger is the only one of its budget: it cannot be copied or pickled, another process cannot spend from it, and threads
-wait for each other.
+A ledger is the only one of its budget: it cannot be copied or pickled, another process cannot spend
+from it, and threads wait for each other.
 """
+
 import os
 import threading
 from dataclasses import dataclass
@@ -19,14 +21,14 @@ from fractions import Fraction
 
 from dputils import checks
 from dputils.accounting import accounts, composition
-from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure, as_cost
+from dputils.accounting.costs import Approximate, Gaussian, Pure, Renyi, ZCDP, as_cost, is_cost
 from dputils.accounting.mechanism import Mechanism
 from dputils.accounting.partition import Partition
 from dputils.accounting.rounding import ceiling, root_below, upper
 
 
 class BudgetExceeded(ValueError):
-    """A spend or a plan does not fit into what is left of the budget; nothing was drawn, nothing was booked."""
+    """A spend or a plan does not fit what is left; nothing was drawn, nothing was booked."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,12 @@ class Entry:
     partition, part : str or None
         The part of a partition on which the release was made, if any.
     randomness : str
-        "system" for a release drawn from the operating system, "seeded" for one drawn from a seeded generator, which
-        protects nobody; empty where nothing was drawn through the ledger.
+        "system" for a release drawn from the operating system, "seeded" for one drawn from a seeded
+        generator, which protects nobody; empty where nothing was drawn through the ledger.
     """
 
     label: str
-    cost: Pure | Approximate | ZCDP | Gaussian | None
+    cost: Pure | Approximate | ZCDP | Gaussian | Renyi | None
     partition: str | None = None
     part: str | None = None
     randomness: str = ""
@@ -64,16 +66,17 @@ class Ledger:
     """A privacy budget for one table, under one neighbour relation, for one unit.
 
     Privacy
-        All releases booked here together have the guarantee of the budget, for the ledger's neighbours, as long as
-        each has the cost booked for it. With the accounts "basic", "zcdp" and "gaussian" that holds also when a
-        later release and its cost are chosen after seeing an earlier one; with a plan the releases may still be chosen
-        so, and their order, the costs not.
+        All releases booked here together have the guarantee of the budget, for the ledger's
+        neighbours, as long as each has the cost booked for it. With the accounts "basic", "zcdp"
+        and "gaussian" that holds also when a later release and its cost are chosen after seeing an
+        earlier one; with a plan the releases may still be chosen so, and their order, the costs
+        not.
 
     Parameters
     ----------
     epsilon : float, int, Fraction, or a cost
-        Budget, positive; floats are read as the decimal that prints them. A `Pure`, `Approximate`, `ZCDP` or `Gaussian`
-        is a budget in its own notion.
+        Budget, positive; floats are read as the decimal that prints them. A `Pure`, `Approximate`,
+        `ZCDP` or `Gaussian` is a budget in its own notion.
     delta : float
         Budget, in [0, 1).
     neighbours : {"add-remove", "replace-one"}
@@ -81,25 +84,34 @@ class Ledger:
     unit : str
         What is added, removed or replaced: "row", "person", ...
     account : str, optional
-        "basic" if the budget does not say otherwise. "zcdp" and "gaussian" turn (epsilon, delta) once, here, into the
-        largest rho or mu that implies it. "advanced", "exact", "renyi" and "numerical" need a plan.
+        "basic" if the budget does not say otherwise. "zcdp" and "gaussian" turn (epsilon, delta)
+        once, here, into the largest rho or mu that implies it. "advanced", "exact", "renyi" and
+        "numerical" need a plan.
     plan : list of (label, mechanism or cost), optional
-        All releases, with costs fixed before the first draw. What is not in the plan is then refused.
+        All releases, with costs fixed before the first draw. What is not in the plan is then
+        refused.
 
     Raises
     ------
     BudgetExceeded
         If the plan does not fit the budget.
     ValueError
-        If an argument is none of these, or the account cannot take the budget or a line of the plan.
+        If an argument is none of these, or the account cannot take the budget or a line of the
+        plan.
 
     Source
-        Basic composition: Dwork, McSherry, Nissim, Smith 2006; parallel composition: McSherry 2009, Theorem 4. Filters:
-        Rogers, Roth, Ullman, Vadhan 2016 (basic); Feldman, Zrnic 2021 and Whitehouse, Ramdas, Rogers, Wu 2023 (zCDP);
-        Smith, Thakurta 2022 (Gaussian). Fixed costs: `composition`.
+        Basic composition: Dwork, McSherry, Nissim, Smith 2006; parallel composition: McSherry 2009,
+        Theorem 4. Filters: Rogers, Roth, Ullman, Vadhan 2016 (basic); Feldman, Zrnic 2021 and
+        Whitehouse, Ramdas, Rogers, Wu 2023 (zCDP); Smith, Thakurta 2022 (Gaussian). Fixed costs:
+        `composition`.
     """
 
+    def __init_subclass__(cls):
+        """Refuse subclasses: one could change what is booked."""
+        raise TypeError("a ledger cannot be subclassed: nobody could say what it books")
+
     def __init__(self, epsilon, delta=0.0, *, neighbours, unit, account=None, plan=None):
+        """Open the ledger, with its plan if there is one."""
         if hasattr(self, "_entries"):
             raise TypeError("a ledger is opened once")
         self._budget = as_cost(epsilon, delta)
@@ -114,12 +126,16 @@ class Ledger:
             self._adopt(plan)
         elif not self._filter:
             raise ValueError(
-                f"account {account!r} needs plan=[(label, mechanism or cost), ...]: its bound is proven for costs "
-                "fixed before the first draw; 'basic', 'zcdp', 'gaussian' let costs be chosen on the way"
+                f"account {account!r} needs plan=[(label, mechanism or cost), ...]: its bound is "
+                "proven for costs fixed before the first draw; 'basic', 'zcdp', 'gaussian' let "
+                "costs be chosen on the way"
             )
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a ledger cannot be copied or pickled: a second one would double the budget")
+        """Refuse copies and pickles."""
+        raise TypeError(
+            "a ledger cannot be copied or pickled: a second one would double the budget"
+        )
 
     # ---- what it is
 
@@ -160,19 +176,21 @@ class Ledger:
 
     @property
     def budget(self):
-        """The cap `(amount, delta)`, exact fractions, the amount as the ledger's `measure` counts it."""
+        """The cap `(amount, delta)`, exact fractions, the amount in the ledger's `measure`."""
         return self._amount(self._cap) if self._filter else (self.epsilon, self.delta)
 
     @property
     def spent(self):
-        """The total booked so far, `(amount, delta)`. An account that is no filter has no amounts that add up: the
-        whole plan is paid at the start."""
+        """The total booked so far, `(amount, delta)`.
+
+        An account that is no filter has no amounts that add up: it pays its whole plan at once.
+        """
         return self._spent
 
     @property
     def remaining(self):
         """What is left of the budget, `(amount, delta)`."""
-        return tuple(b - s for b, s in zip(self.budget, self.spent))
+        return tuple(b - s for b, s in zip(self.budget, self.spent, strict=True))
 
     @property
     def entries(self):
@@ -189,7 +207,8 @@ class Ledger:
         label : str
             What is released; with a plan, a line of it.
         mechanism : Mechanism
-            Of the ledger's relation and unit. The first of its costs that the account takes is booked.
+            Of the ledger's relation and unit. The first of its costs that the account takes is
+            booked.
         value : what the mechanism reads
             Private.
         rng : np.random.Generator for experiments, noise.SYSTEM for releases by an exact mechanism
@@ -199,8 +218,9 @@ class Ledger:
         BudgetExceeded
             If the cost does not fit. Nothing was drawn, and the ledger is unchanged.
         ValueError
-            If the mechanism is for another relation or unit, its costs do not suit the account, it is not the planned
-            one, or the public type or shape of `value` is wrong. The ledger is unchanged.
+            If the mechanism is for another relation or unit, its costs do not suit the account, it
+            is not the planned one, or the public type or shape of `value` is wrong. The ledger is
+            unchanged.
         """
         return self._release(label, mechanism, value, rng, self._neighbours)
 
@@ -212,8 +232,9 @@ class Ledger:
         label : str
             With a plan the label of one of its lines is enough.
         cost : a cost, a Mechanism, or an epsilon
-            What the release guarantees for the ledger's neighbours and unit: of a cost nobody but the caller knows
-            that. A number is an epsilon, and refused where the ledger's measure is another.
+            What the release guarantees for the ledger's neighbours and unit: of a cost nobody but
+            the caller knows that. A number is an epsilon, and refused where the ledger's measure is
+            another.
         delta : float
             Beside an epsilon.
 
@@ -225,19 +246,24 @@ class Ledger:
         if cost is not None:
             cost = self._known(cost, delta, self._neighbours)
         elif delta or self._plan is None:
-            raise ValueError(f"cost must be given for {label!r}, or the label of a planned line alone")
+            raise ValueError(
+                f"cost must be given for {label!r}, or the label of a planned line alone"
+            )
         self._book(label, cost)
 
     def free(self, label):
-        """Book a result that is computed from earlier releases alone: post-processing costs nothing."""
+        """Book a result computed from earlier releases alone: post-processing costs nothing."""
+        entry = Entry(checks.named("label", label), None)
+        self._here()
         with self._lock:
-            self._entries.append(Entry(checks.named("label", label), None))
+            self._entries.append(entry)
 
     def share(self, k):
-        """Return a cost of which `k` fit exactly into what is left: the k-th part of the amount (and of delta).
+        """Return a cost of which `k` releases on the whole table fit exactly into what is left.
 
-        For "gaussian" the mu whose square is the k-th part is irrational in general: it is rounded down by at most
-        2^-60 of itself, and k of them leave that much.
+        It is the k-th part of the amount, and of delta. For "gaussian" the mu whose square is the
+        k-th part is irrational in general: it is rounded down by at most 2^-60 of itself, and k of
+        them leave that much. On a part of a partition a release can cost more (`partition`).
         """
         amount, delta = (x / checks.integer("k", k, 1) for x in self.remaining)
         if not amount:
@@ -249,7 +275,9 @@ class Ledger:
         return as_cost(amount, delta)
 
     def partition(self, name, values, rule, parts, *, examples, owners=..., most=1):
-        """Return a `Partition` of the table's rows into disjoint `parts` by a `rule` on one value of each row.
+        """Return a `Partition` of the table's rows into disjoint `parts`.
+
+        A `rule` on one value of each row says which part it is in.
 
         Parameters
         ----------
@@ -258,18 +286,23 @@ class Ledger:
         values : sequence of shape (n,)
             Private, one value for each row of the table.
         rule : function
-            From the value of one row to the name of its part, or to anything else for a row in no part. It must not
-            look at other rows. It is evaluated once for each row, here; a row on which it fails is in no part.
+            From the value of one row to the name of its part, or to anything else for a row in no
+            part. It must not look at other rows. It is evaluated once for each row, here; a row on
+            which it fails is in no part.
         parts : sequence of str
             The names of all parts, public and fixed beforehand.
         examples : sequence
-            Public values on which the rule is tried before it sees the table; they must reach every part.
+            Public values on which the rule is tried before it sees the table; they must reach every
+            part.
         owners : sequence of shape (n,), or None
-            Which unit each row belongs to; None if each row is a unit of its own. Needed unless the ledger's unit is
-            "row".
+            Which unit each row belongs to; None if each row is a unit of its own. Needed unless the
+            ledger's unit is "row". Equal owners are one unit; a row whose owner is missing, or no
+            string, number, date or tuple of these, is in no part.
         most : int
-            The most parts that one unit can have rows in: public, and enforced. A unit's rows outside its first `most`
-            parts are in no part. Every release on the parts costs as if a unit touched `most` of them.
+            The most parts that one unit can have rows in: public, and enforced. A unit's rows
+            outside its first `most` parts are in no part. The parts cost as if one unit touched the
+            `most` most expensive of them: their sum for add-remove, and for replace-one a removal
+            and an addition on each.
 
         Raises
         ------
@@ -278,13 +311,13 @@ class Ledger:
         """
         if self._plan is not None:
             raise ValueError(
-                f"a ledger with a plan has no partitions, got {name!r}: plan the releases on all parts of a partition "
-                "as one release"
+                f"a ledger with a plan has no partitions, got {name!r}: plan the releases on all "
+                "parts of a partition as one release"
             )
         if owners is ... and self._unit != "row":
             raise ValueError(
-                f"owners must say which {self._unit} each row belongs to, or be None if each row is a {self._unit} "
-                "of its own"
+                f"owners must say which {self._unit} each row belongs to, or be None if each row "
+                f"is a {self._unit} of its own"
             )
         owners = None if owners is ... else owners
         made = Partition(
@@ -298,10 +331,12 @@ class Ledger:
             release=self._release_on,
             spend=self._spend_on,
         )
+        self._here()
         with self._lock:
-            if name in self._partitions:
+            if made.name in self._partitions:
                 raise ValueError(f"name must be new to the ledger, got {name!r} twice")
-            self._partitions[name] = accounts.Parallel(self._account, self._neighbours, most)
+            shared = accounts.Parallel(self._account, self._neighbours, made.most)
+            self._partitions[made.name] = shared
         return made
 
     # ---- what it came to
@@ -309,8 +344,9 @@ class Ledger:
     def total(self, notion, delta=None):
         """Return a guarantee in one notion, a float that is never too small.
 
-        Without a plan it is for all that is and will be booked, and follows from the cap: a filter bounds its cap, not
-        what happens to be spent (`ex_post`). With a plan it is for all of it, by the cheapest account.
+        Without a plan it is for all that is and will be booked, and follows from the cap: a filter
+        bounds its cap, not what happens to be spent (`ex_post`). With a plan it is for all of it,
+        by the cheapest account.
 
         Parameters
         ----------
@@ -333,14 +369,19 @@ class Ledger:
             raise ValueError(f"notion {notion!r} does not follow from a cost of {other}")
         if notion == "pure":
             return ceiling(composition.basic(costs)[0])
-        return ceiling(composition.zcdp(costs)[0]) if notion == "zcdp" else composition.gaussian(costs)
+        if notion == "zcdp":
+            return ceiling(composition.zcdp(costs)[0])
+        return composition.gaussian(costs)
 
     def ex_post(self):
-        """Return what the pure releases booked so far came to, the sum of their epsilons, a float rounded up.
+        """Return what the pure releases booked so far came to, a float rounded up.
 
-        It bounds the privacy loss of the results that were seen: none of them is more than e^epsilon times as probable
-        under one neighbour as under the other, also if the epsilons were chosen on the way. It is no guarantee of the
-        ledger: that is the cap, whatever was spent (`total`).
+        It is the sum of their epsilons, with partitions composed in parallel.
+
+        It bounds the privacy loss of the results that were seen: none of them is more than
+        e^epsilon times as probable under one neighbour as under the other, also if the epsilons
+        were chosen on the way. It is no guarantee of the ledger: that is the cap, whatever was
+        spent (`total`).
 
         Raises
         ------
@@ -352,12 +393,16 @@ class Ledger:
             raise ValueError(f"ex_post is for pure epsilons, got a cost of {other}")
         if self._account == "basic":
             return ceiling(self._spent[0])
-        whole = composition.basic([e.cost for e in self._entries if e.cost and e.partition is None])[0]
-        return ceiling(whole + sum((self._ex_post_parts(name) for name in self._partitions), Fraction(0)))
+        whole = [e.cost for e in self._entries if e.cost and e.partition is None]
+        parts = sum((self._ex_post_parts(name) for name in self._partitions), Fraction(0))
+        return ceiling(composition.basic(whole)[0] + parts)
 
     def costs(self):
-        """List `(label, amount)` in the order of booking, as the ledger's `measure` counts; a partition appears once,
-        with the cost of all its parts together. An account that is no filter has one line, the plan."""
+        """List `(label, amount)` in the order of booking, as the ledger's `measure` counts.
+
+        A partition appears once, with the cost of all its parts together. An account that is no
+        filter has one line, the plan.
+        """
         if not self._filter:
             return [("plan", self._spent[0])]
         rows = {}
@@ -365,15 +410,23 @@ class Ledger:
             if entry.partition is None:
                 rows[i] = (entry.label, self._amount(entry.cost)[0])
             else:
-                rows[entry.partition] = (entry.partition, self._partitions[entry.partition].total()[0])
+                shared = self._partitions[entry.partition]
+                rows[entry.partition] = (entry.partition, shared.total()[0])
         return list(rows.values())
 
     def table(self):
-        """Return the entries as a `pandas.DataFrame`: release, part, and epsilon and delta, or for other accounts the
-        cost in words and its amount; and whether the noise came from the system or from a seeded generator."""
+        """Return the entries as a `pandas.DataFrame`.
+
+        Its columns are release, part, and epsilon and delta, or for other accounts the cost in
+        words and its amount; and whether the noise came from the system or from a seeded generator.
+        """
         import pandas as pd
 
-        shown = {"basic": ["epsilon", "delta"], "zcdp": ["cost", "rho"], "gaussian": ["cost", "mu^2"]}
+        shown = {
+            "basic": ["epsilon", "delta"],
+            "zcdp": ["cost", "rho"],
+            "gaussian": ["cost", "mu^2"],
+        }
         columns = ["release", "part", *shown.get(self._account, ["cost"]), "randomness"]
         rows = [{name: row[name] for name in columns} for row in map(self._row, self._entries)]
         return pd.DataFrame(rows, columns=columns)
@@ -406,40 +459,37 @@ class Ledger:
         self._book(label, self._known(cost, delta, "add-remove"), partition, part)
 
     def _known(self, cost, delta, neighbours):
-        """Return what is to be booked: a mechanism for the relation and the unit, or a cost with its notion."""
+        """Return what is to be booked: a mechanism that suits the ledger, or a cost."""
         if isinstance(cost, Mechanism):
             return self._check(cost, neighbours)
         return self._as_cost(cost, delta)
 
     def _check(self, mechanism, neighbours):
         """Return a mechanism; refuse one for another relation or unit."""
-        if not isinstance(mechanism, Mechanism):
+        if type(mechanism) is not Mechanism:  # a subclass could say that it equals a planned one
             raise ValueError(f"mechanism must be a Mechanism, got {mechanism!r}")
         where = "a part of a partition" if neighbours != self._neighbours else "this ledger"
         if mechanism.neighbours != neighbours:
-            raise ValueError(
-                f"neighbours must be {neighbours!r} on {where}, got {mechanism.neighbours!r} from the {mechanism.name}"
-            )
+            got = f"{mechanism.neighbours!r} from the {mechanism.name}"
+            raise ValueError(f"neighbours must be {neighbours!r} on {where}, got {got}")
         if mechanism.unit != self._unit:
-            raise ValueError(
-                f"unit must be {self._unit!r} in this ledger, got {mechanism.unit!r} from the {mechanism.name}"
-            )
+            got = f"{mechanism.unit!r} from the {mechanism.name}"
+            raise ValueError(f"unit must be {self._unit!r} in this ledger, got {got}")
         return mechanism
 
     def _as_cost(self, cost, delta):
-        if not isinstance(cost, KINDS) and self.measure != "epsilon":
+        if not is_cost(cost) and self.measure != "epsilon":
             raise ValueError(
-                f"cost must say its notion where the ledger counts {self.measure}, got the number {cost!r}: Pure(...), "
-                f"ZCDP(...) or Gaussian(...)"
+                f"cost must say its notion where the ledger counts {self.measure}, got the number "
+                f"{cost!r}: Pure(...), ZCDP(...) or Gaussian(...)"
             )
         return as_cost(cost, delta)
 
     def _book(self, label, what, partition=None, part=None, randomness=""):
         """Book a mechanism or a cost; with a plan, as one of its lines."""
-        checks.named("label", label)
+        label = checks.named("label", label)
+        self._here()
         with self._lock:
-            if os.getpid() != self._process:
-                raise RuntimeError("a ledger belongs to the process that opened it: another one doubles the budget")
             line = None if self._plan is None else self._next(label, what)
             cost = self._cost_of(what) if line is None else line.cost
             entry = Entry(label, cost, partition, part, randomness)
@@ -448,6 +498,13 @@ class Ledger:
             if line is not None:
                 self._open.remove(line)
             self._entries.append(entry)
+
+    def _here(self):
+        """Refuse another process, before it waits for a lock that nobody there will release."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "a ledger belongs to the process that opened it: another one doubles the budget"
+            )
 
     def _cost_of(self, what):
         return accounts.booked(what, self._account) if isinstance(what, Mechanism) else what
@@ -458,14 +515,13 @@ class Ledger:
         shared = self._partitions.get(entry.partition)
         if shared is not None:
             after = shared.after(entry.part, more)
-            asked = tuple(a - b for a, b in zip(after, shared.total()))
+            asked = tuple(a - b for a, b in zip(after, shared.total(), strict=True))
         else:
             asked = more
-        if any(a > r for a, r in zip(asked, self.remaining)):
-            raise BudgetExceeded(
-                f"{entry.label!r} asks for {self._words(asked)}; left are {self._words(self.remaining)}"
-            )
-        self._spent = tuple(s + a for s, a in zip(self._spent, asked))
+        if any(a > r for a, r in zip(asked, self.remaining, strict=True)):
+            left = self._words(self.remaining)
+            raise BudgetExceeded(f"{entry.label!r} asks for {self._words(asked)}; left are {left}")
+        self._spent = tuple(s + a for s, a in zip(self._spent, asked, strict=True))
         if shared is not None:
             shared.add(entry.part, more)
 
@@ -507,38 +563,47 @@ class Ledger:
     # ---- plans
 
     def _adopt(self, plan):
-        """Take a plan; refuse one that the account cannot take, or that asks for more than the budget."""
-        self._plan = [Planned(*line, self._line_cost(*line)) for line in accounts.as_plan(plan)]
+        """Take a plan; refuse one that the account cannot take, or that exceeds the budget."""
+        self._plan = [
+            Planned(checks.named("label", label), what, self._line_cost(what))
+            for label, what in accounts.as_plan(plan)
+        ]
         self._open = list(self._plan)
         costs = [line.cost for line in self._plan]
         if self._filter:
             pairs = [self._amount(cost) for cost in costs]
-            price = tuple(sum(column, Fraction(0)) for column in zip(*pairs)) or accounts.ZERO
+            columns = zip(*pairs, strict=True)
+            price = tuple(sum(column, Fraction(0)) for column in columns) or accounts.ZERO
         else:
             epsilon, _ = composition.epsilon_at(costs, self.delta, self._account)
             price = self._spent = checks.as_fraction("epsilon", epsilon), self.delta
-        if any(p > b for p, b in zip(price, self.budget)):
-            raise BudgetExceeded(f"the plan asks for {self._words(price)}; the budget is {self._words(self.budget)}")
+        if any(p > b for p, b in zip(price, self.budget, strict=True)):
+            raise BudgetExceeded(
+                f"the plan asks for {self._words(price)}; the budget is {self._words(self.budget)}"
+            )
 
-    def _line_cost(self, label, what):
-        checks.named("label", label)
+    def _line_cost(self, what):
         return self._cost_of(self._known(what, 0, self._neighbours))
 
     def _next(self, label, what):
-        """Return the first line of the plan that is not used yet and has this label, and this mechanism or cost if one
-        is given."""
+        """Return the first unused line of the plan with this label, and this mechanism or cost."""
         lines = [line for line in self._open if line.label == label]
         if not lines:
             names = list(dict.fromkeys(repr(line.label) for line in self._open))
             shown = ", ".join(names[:5] + ["..."] * (len(names) > 5)) or "none is left"
-            raise ValueError(f"label must be a line of the plan that is not used yet ({shown}), got {label!r}")
+            raise ValueError(
+                f"label must be a line of the plan that is not used yet ({shown}), got {label!r}"
+            )
         found = next((line for line in lines if what is None or self._fits(what, line)), None)
         if found is None:
             raise ValueError(f"{label!r} must be the planned release, {lines[0].what}, got {what}")
         return found
 
     def _fits(self, what, line):
-        """Whether a mechanism or cost is the planned one; where a cost was planned, any mechanism of that cost is."""
+        """Whether a mechanism or cost is the planned one.
+
+        Where a cost was planned, any mechanism of that cost is.
+        """
         if isinstance(what, Mechanism) and not isinstance(line.what, Mechanism):
             return any(cost == line.cost for cost in what.costs)
         return what == line.what or what == line.cost

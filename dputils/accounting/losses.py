@@ -1,10 +1,13 @@
-"""The privacy loss of composed releases as a probability law: k randomized responses in closed form, mixtures with
-others by numerical convolution.
+"""The privacy loss of composed releases as a probability law.
 
-The loss of an output is the logarithm of its probability under one neighbour over that under the other. The losses of
-independent releases add up, so their laws convolve, and the law of the total L gives every (epsilon, delta) at once:
-delta = E (1 - e^(epsilon - L))+. Every epsilon and delta returned is rounded up.
+k randomized responses in closed form, mixtures with others by numerical convolution.
+
+The loss of an output is the logarithm of its probability under one neighbour over that under the
+other. The losses of independent releases add up, so their laws convolve, and the law of the total L
+gives every (epsilon, delta) at once: delta = E (1 - e^(epsilon - L))+. Every epsilon and delta
+returned is rounded up.
 """
+
 import math
 from fractions import Fraction
 from typing import NamedTuple
@@ -21,22 +24,25 @@ _MOST = 1e6  # the largest sum of epsilons whose loss is computed
 
 
 class GridLaw(NamedTuple):
-    """A law of privacy losses on the multiples of a step: `masses[i]` lies at (low + i) steps, `lost` at infinity."""
+    """A law of privacy losses on the multiples of a step.
+
+    `masses[i]` lies at (low + i) steps, `lost` at infinity.
+    """
 
     low: int
     masses: np.ndarray
     lost: float
 
 
-# ------------------------------------------------------------------------- k equal responses, in closed form
+# ------------------------------------------------------------- k equal responses, in closed form
 
 
 def exact_pure_delta(epsilon0, k, epsilon):
-    """Return the smallest delta, rounded up, at which every composition of k epsilon0-private releases is
-    (epsilon, delta)-differentially private.
+    """Return the smallest delta, rounded up, that k epsilon0-private releases have at epsilon.
 
-    It is that of k randomized responses: i of them are lies with probability C(k, i) p^(k-i) (1-p)^i,
-    p = 1/(1 + e^-epsilon0), the loss is then (k - 2i) epsilon0, and delta is the sum of
+    Every composition of them is (epsilon, delta)-differentially private, and one attains it.
+    It is that of k randomized responses: i of them are lies with probability C(k, i) p^(k-i)
+    (1-p)^i, p = 1/(1 + e^-epsilon0), the loss is then (k - 2i) epsilon0, and delta is the sum of
     P(i) (1 - e^(epsilon - loss)) over the losses above epsilon: positive terms, no cancellation.
 
     Parameters
@@ -57,15 +63,17 @@ def exact_pure_delta(epsilon0, k, epsilon):
     if checks.as_fraction("epsilon", checks.not_negative("epsilon", epsilon)) >= k * each:
         return 0.0
     logs, losses = _lies(upper(each), k)
-    # losses are raised by more than their rounding, so that the smallest difference is still on the safe side
+    # losses are raised by more than their rounding: the smallest difference is on the safe side
     gaps = float(epsilon) - losses - 4 * ULP * (losses[0] + float(epsilon))
     terms = logs[gaps < 0] + np.log(-np.expm1(gaps[gaps < 0]))
     return math.exp(min(0.0, special.logsumexp(terms) + _slop(k, losses[0])))
 
 
 def exact_pure_epsilon(epsilon0, k, delta):
-    """Return the smallest epsilon >= 0, rounded up, at which every composition of k epsilon0-private releases is
-    (epsilon, delta)-differentially private: `exact_pure_delta` is at most `delta` there."""
+    """Return the smallest epsilon >= 0, rounded up, that k epsilon0-private releases have at delta.
+
+    `exact_pure_delta` is at most `delta` there. Arguments as there; delta is in [0, 1).
+    """
     each, k = _equal(epsilon0, k)
     most = ceiling(k * each)
     if share(checks.delta(delta)) == 0:
@@ -80,7 +88,7 @@ def exact_pure_epsilon(epsilon0, k, delta):
 
 
 def _equal(epsilon0, k):
-    """Return the epsilon of each of k releases as a fraction, and k; refuse sums beyond the stated range."""
+    """Return the epsilon of each of k releases as a fraction, and k; refuse too large sums."""
     each = checks.as_fraction("epsilon0", checks.epsilon(epsilon0, "epsilon0"))
     if checks.integer("k", k, 1) * each > _MOST:
         raise ValueError(f"k epsilon0 must be at most {_MOST:g}, got k={k}, epsilon0={epsilon0!r}")
@@ -88,8 +96,11 @@ def _equal(epsilon0, k):
 
 
 def _between_losses(logs, losses, target):
-    """Return the epsilon at which ln delta is `target`: between two losses delta is A - e^epsilon B, where A and B are
-    the probabilities, under the two neighbours, of all losses above."""
+    """Return the epsilon at which ln delta is `target`.
+
+    Between two losses delta is A - e^epsilon B, where A and B are the probabilities, under the two
+    neighbours, of all losses above.
+    """
     total = np.logaddexp.accumulate(logs)
     other = np.logaddexp.accumulate(logs - losses)
     with np.errstate(divide="ignore"):
@@ -101,32 +112,33 @@ def _between_losses(logs, losses, target):
 
 
 def _lies(epsilon0, k):
-    """Return ln P(i) and the loss (k - 2i) epsilon0 for i lies in k responses, as far as losses are not negative."""
+    """Return ln P(i) and the loss (k - 2i) epsilon0 of i lies in k responses, losses from 0 on."""
     i = np.arange(k // 2 + 1)
     logs = special.gammaln(k + 1) - special.gammaln(i + 1) - special.gammaln(k - i + 1)
     return logs - i * epsilon0 - k * math.log1p(math.exp(-epsilon0)), (k - 2 * i) * epsilon0
 
 
 def _slop(k, loss):
-    """A bound on the rounding of the logarithms in `_lies` and of sums over them; ln k! counts most."""
+    """A bound on the rounding of the logarithms in `_lies` and of sums over them: ln k! most."""
     return 4 * ULP * (float(special.gammaln(k + 1)) + k + 2 * loss + 10)
 
 
-# ----------------------------------------------------------------------------- mixtures, by convolution
+# ------------------------------------------------------------------------ mixtures, by convolution
 
 
 def numerical_epsilon(responses, mu, delta):
     """Return epsilon at `delta`, rounded up, by privacy loss distributions (dp-accounting).
 
-    Equal responses enter by the exact law of their sum. A loss between two points of the grid is split between them
-    so that its probability under both neighbours is kept: the true law can be computed from the split one, which is
-    therefore an upper bound, with an error of second order in the step. The grid is one on which the losses of the
-    responses fall, if there is one.
+    Equal responses enter by the exact law of their sum. A loss between two points of the grid is
+    split between them so that its probability under both neighbours is kept: the true law can be
+    computed from the split one, which is therefore an upper bound, with an error of second order in
+    the step. The grid is one on which the losses of the responses fall, if there is one.
 
     Parameters
     ----------
     responses : list of (epsilon, delta, k)
-        k randomized responses each, which give the neighbour away with probability delta; fractions.
+        k randomized responses each, which give the neighbour away with probability delta;
+        fractions.
     mu : float, at least 0
         Of one Gaussian release beside them; 0 for none.
     delta : float
@@ -134,8 +146,8 @@ def numerical_epsilon(responses, mu, delta):
     Raises
     ------
     ValueError
-        If `delta` is not above twice the rounding of the Gaussian part, or not above the deltas of the responses and
-        what lies beyond the grid.
+        If `delta` is not above twice the rounding of the Gaussian part, or not above the deltas of
+        the responses and what lies beyond the grid.
     """
     step, reach = grid_step(responses, mu)
     law = _convolved(responses, step, math.ceil(reach / step))
@@ -149,7 +161,8 @@ def numerical_epsilon(responses, mu, delta):
         own = any(d for _, d, _ in responses)
         least = "exceed the costs' own deltas" if own else f"be above {law.lost + rounding:.2g}"
         raise ValueError(f"delta must {least} for the numerical account, got {float(delta):.6g}")
-    while total.get_delta_for_epsilon(epsilon) > target:  # the library's search is checked, not trusted
+    # the library's search is checked, not trusted
+    while total.get_delta_for_epsilon(epsilon) > target:
         epsilon = epsilon * (1 + 1e-9) + 1e-15
     return above(epsilon) if epsilon else 0.0
 
@@ -157,7 +170,8 @@ def numerical_epsilon(responses, mu, delta):
 def _convolved(responses, step, most):
     """Return the law of the sum of all responses, cut to `most` steps on both sides.
 
-    A law has few points that are not zero; sums of positive numbers, unlike Fourier transforms, keep small ones.
+    A law has few points that are not zero; sums of positive numbers, unlike Fourier transforms,
+    keep small ones.
     """
     total = GridLaw(0, np.ones(1), 0.0)
     for epsilon, leak, k in responses:
@@ -170,11 +184,11 @@ def _convolved(responses, step, most):
 
 
 def _with_gaussian(law, mu, step, mixed):
-    """Return dp-accounting's distribution of the law and one Gaussian release, and a bound on its rounding in delta.
+    """Return dp-accounting's distribution of a law and a Gaussian release, and delta's rounding.
 
-    The rounding: three Fourier transforms of n < 2^20 points, each with relative error 7 log2(n) ulp in the 2-norm
-    (Higham 2002, Theorem 24.2); sqrt(n) times that bounds the sum of all errors. The Gaussian law itself comes from
-    differences of deltas, right to 1e-14.
+    The rounding: three Fourier transforms of n < 2^20 points, each with relative error 7 log2(n)
+    ulp in the 2-norm (Higham 2002, Theorem 24.2); sqrt(n) times that bounds the sum of all errors.
+    The Gaussian law itself comes from differences of deltas, right to 1e-14.
     """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -190,8 +204,11 @@ def _with_gaussian(law, mu, step, mixed):
 
 
 def grid_step(responses, mu):
-    """Return the step of the grid, a divisor of all epsilons if there is one not much finer than needed, and how far
-    the grid reaches: beyond it lies at most e^-98 of the responses' mass (Hoeffding)."""
+    """Return the step of the grid, and how far the grid reaches.
+
+    The step divides all epsilons if such a step is not much finer than needed. Beyond the reach
+    lies at most e^-98 of the responses' mass (Hoeffding).
+    """
     sizes = [(upper(e), k) for e, _, k in responses]
     spread = math.sqrt(math.fsum(k * e**2 for e, k in sizes))
     reach = math.fsum(k * e * math.tanh(e / 2) for e, k in sizes) + _SPREAD * spread
@@ -213,7 +230,8 @@ def _common_divisor(fractions):
 
 
 def on_grid(epsilon, leak, k, step):
-    """Return the `GridLaw` of the sum of k responses on multiples of `step`, under the first neighbour.
+    """Return the `GridLaw` of the sum of k responses on multiples of `step`, under the first
+    neighbour.
 
     Losses further than _SPREAD standard deviations from 0 count as infinite ones.
     """
@@ -227,7 +245,10 @@ def on_grid(epsilon, leak, k, step):
 
 
 def _both_signs(logs, losses):
-    """Return probabilities, rounded up, and all losses: the negative ones mirror the positive, e^-loss as probable."""
+    """Return probabilities, rounded up, and all losses.
+
+    The negative losses mirror the positive, e^-loss as probable.
+    """
     k = 2 * (losses.size - 1) if losses[-1] == 0 else 2 * losses.size - 1
     mirrored = slice(None, None if k % 2 else -1)
     every = np.concatenate([logs, (logs - losses)[mirrored][::-1]])
@@ -235,7 +256,10 @@ def _both_signs(logs, losses):
 
 
 def _split(losses, masses, step):
-    """Split masses at losses, in steps, between the two next whole numbers; return the lowest and the masses from it."""
+    """Split masses at losses, in steps, between the two next whole numbers.
+
+    Returns the lowest of them and the masses from it on.
+    """
     losses = losses * (1 + 4 * ULP * np.sign(losses))
     floor = np.floor(losses)
     upward = np.clip(np.expm1((floor - losses) * step) / math.expm1(-step), 0, 1)
@@ -246,8 +270,10 @@ def _split(losses, masses, step):
 
 
 def cut(law, most):
-    """Cut a law to the multiples from -most to most: what lies below is raised to the lowest, what lies above goes to
-    infinity."""
+    """Cut a law to the multiples from -most to most.
+
+    What lies below is raised to the lowest, what lies above goes to infinity.
+    """
     end = max(0, most - law.low + 1)
     beyond = float(law.masses[end:].sum())
     masses = law.masses[: max(1, end)]

@@ -1,11 +1,14 @@
-"""Renyi and zero-concentrated privacy, and what pure, Gaussian and sampled releases are in these notions.
+"""Renyi and zero-concentrated privacy, and what pure, Gaussian and sampled releases are in these
+notions.
 
-A release has Renyi divergence D at an order alpha > 1 if D bounds the divergence of that order between its laws on
-neighbouring tables; a *curve* gives D for several orders. It is rho-zCDP if D <= rho alpha for every order (rho =
-mu^2/2 for Gaussian noise). A guarantee (epsilon, delta) is rounded up, a budget rho down. Arguments are numbers or
-arrays, which broadcast; numbers give a float, arrays an array. Ranges: epsilon 0 or 1e-9 to 1e6, rho 1e-24 to 1e8,
-delta 1e-300 to 1 - 2^-53, orders 1.0001 to 1e6; what lies outside is refused.
+A release has Renyi divergence D at an order alpha > 1 if D bounds the divergence of that order
+between its laws on neighbouring tables; a *curve* gives D for several orders. It is rho-zCDP if D
+<= rho alpha for every order (rho = mu^2/2 for Gaussian noise). A guarantee (epsilon, delta) is
+rounded up, a budget rho down. Arguments are numbers or arrays, which broadcast; numbers give a
+float, arrays an array. Ranges: epsilon 0 or 1e-9 to 1e6, rho 1e-24 to 1e8, delta 1e-300 to 1 -
+2^-53, orders 1.0001 to 1e6; what lies outside is refused.
 """
+
 import math
 from fractions import Fraction
 
@@ -13,18 +16,21 @@ import numpy as np
 from scipy import special
 
 from dputils import checks
-from dputils.accounting.curves import deltas, epsilons, mills
+from dputils.accounting.curves import EPSILON, deltas, epsilons, mills
 from dputils.accounting.rounding import ULP, elementwise, upper, upper_exp
 
 RHO, ORDER = (1e-24, 1e8), (1.0001, 1e6)
-ORDERS = tuple([1 + i / 10 for i in range(1, 100)] + list(range(11, 65)) + [80, 96, 128, 256, 512, 1024])
+ORDERS = tuple(
+    [1 + i / 10 for i in range(1, 100)] + list(range(11, 65)) + [80, 96, 128, 256, 512, 1024]
+)
 
 
 def zcdp_delta(rho, epsilon):
-    """Return the smallest delta <= 1 that rho-zCDP is known to give at epsilon, never below the formula's value.
+    """Return the smallest delta <= 1 that rho-zCDP is known to give at epsilon, never below the
+    formula's value.
 
-    For every order alpha > 1, ln delta is at most (alpha - 1)(alpha rho - epsilon) + alpha ln(1 - 1/alpha) -
-    ln(alpha - 1): a search that misses the best alpha costs a little and breaks nothing.
+    For every order alpha > 1, ln delta is at most (alpha - 1)(alpha rho - epsilon) + alpha ln(1 -
+    1/alpha) - ln(alpha - 1): a search that misses the best alpha costs a little and breaks nothing.
 
     Parameters
     ----------
@@ -45,10 +51,11 @@ def zcdp_delta(rho, epsilon):
 
 
 def zcdp_epsilon(rho, delta):
-    """Return the smallest epsilon >= 0 that rho-zCDP is known to give at delta, never below the formula's value.
+    """Return the smallest epsilon >= 0 that rho-zCDP is known to give at delta, never below the
+    formula's value.
 
-    With t = alpha - 1 and l = ln(1/delta) the bound of `zcdp_delta` reads epsilon = (1 + t) rho + (l - ln(1 + t))/t -
-    ln(1 + 1/t), smallest where rho t^2 + ln(1 + t) = l.
+    With t = alpha - 1 and l = ln(1/delta) the bound of `zcdp_delta` reads epsilon = (1 + t) rho +
+    (l - ln(1 + t))/t - ln(1 + 1/t), smallest where rho t^2 + ln(1 + t) = l.
 
     Parameters
     ----------
@@ -56,20 +63,21 @@ def zcdp_epsilon(rho, delta):
     """
 
     def epsilon(rho, delta):
-        l = -np.log(delta)
-        t = _crossing(lambda t: rho * t * t + np.log1p(t) - l, rho)
-        value = (1 + t) * rho + (l - np.log1p(t)) / t - np.log1p(1 / t)
-        error = 8 * ULP * ((1 + t) * rho + (l + np.log1p(t)) / t + np.log1p(1 / t))
+        log = -np.log(delta)
+        t = _crossing(lambda t: rho * t * t + np.log1p(t) - log, rho)
+        value = (1 + t) * rho + (log - np.log1p(t)) / t - np.log1p(1 / t)
+        error = 8 * ULP * ((1 + t) * rho + (log + np.log1p(t)) / t + np.log1p(1 / t))
         return np.maximum(value + error, 0)
 
     return elementwise(epsilon, checks.floats("rho", rho, *RHO), deltas(delta))
 
 
 def zcdp_rho(epsilon, delta):
-    """Return the largest rho whose zCDP is known to give (epsilon, delta), never above the formula's value.
+    """Return the largest rho whose zCDP is known to give (epsilon, delta), never above the
+    formula's value.
 
-    The bound of `zcdp_epsilon` solved for rho is (epsilon + ln(1 + 1/t) - (l - ln(1 + t))/t)/(1 + t), largest where
-    (l - ln(1 + t))(1 + 2t)/t^2 - ln(1 + 1/t) = epsilon.
+    The bound of `zcdp_epsilon` solved for rho is (epsilon + ln(1 + 1/t) - (l - ln(1 + t))/t)/(1 +
+    t), largest where (l - ln(1 + t))(1 + 2t)/t^2 - ln(1 + 1/t) = epsilon.
 
     Parameters
     ----------
@@ -77,12 +85,12 @@ def zcdp_rho(epsilon, delta):
     """
 
     def rho(epsilon, delta):
-        l = -np.log(delta)
+        log = -np.log(delta)
         t = _crossing(
-            lambda t: epsilon + np.log1p(1 / t) - (l - np.log1p(t)) * (1 + 2 * t) / t / t, delta
+            lambda t: epsilon + np.log1p(1 / t) - (log - np.log1p(t)) * (1 + 2 * t) / t / t, delta
         )
-        value = epsilon + np.log1p(1 / t) - (l - np.log1p(t)) / t
-        error = 8 * ULP * (epsilon + np.log1p(1 / t) + (l + np.log1p(t)) / t)
+        value = epsilon + np.log1p(1 / t) - (log - np.log1p(t)) / t
+        error = 8 * ULP * (epsilon + np.log1p(1 / t) + (log + np.log1p(t)) / t)
         return np.maximum(value - error, 0) / (1 + t)
 
     return elementwise(rho, epsilons(epsilon), deltas(delta))
@@ -103,7 +111,9 @@ def pure_to_zcdp(epsilon):
 
     Parameters
     ----------
-    epsilon : int, Fraction, or float read as the decimal that prints it
+    epsilon : int, Fraction, or float
+        A float is read as the decimal that prints it, and must be in the range of this module; the
+        exact ones have no range.
 
     Returns
     -------
@@ -113,15 +123,20 @@ def pure_to_zcdp(epsilon):
         Bun and Steinke 2016, Proposition 3.3.
     """
     rho = checks.as_fraction("epsilon", checks.epsilon(epsilon)) ** 2 / 2
-    return rho if isinstance(epsilon, (int, Fraction)) else upper(rho)
+    if isinstance(epsilon, (int, Fraction)):
+        return rho
+    checks.within("epsilon", epsilon, *EPSILON)
+    return upper(rho)
 
 
 def pure_to_gaussian(epsilon):
-    """Return the mu of Gaussian differential privacy that epsilon-differential privacy implies, rounded up.
+    """Return the mu of Gaussian differential privacy that epsilon-differential privacy implies,
+    rounded up.
 
-    mu = -2 Phi^-1(1/(1 + e^epsilon)), about epsilon sqrt(pi/2) for small epsilon. The trade-off curve of
-    epsilon-privacy is two lines that meet on the diagonal at 1/(1 + e^epsilon); the convex curve of N(0, 1) against
-    N(mu, 1) passes through that kink and runs below both lines (Dong, Roth, Su 2022: the notions).
+    mu = -2 Phi^-1(1/(1 + e^epsilon)), about epsilon sqrt(pi/2) for small epsilon. The trade-off
+    curve of epsilon-privacy is two lines that meet on the diagonal at 1/(1 + e^epsilon); the convex
+    curve of N(0, 1) against N(mu, 1) passes through that kink and runs below both lines (Dong,
+    Roth, Su 2022: the notions).
 
     Parameters
     ----------
@@ -133,24 +148,27 @@ def pure_to_gaussian(epsilon):
         small = special.erfinv(np.tanh(np.minimum(epsilon, 2) / 2)) * math.sqrt(2)
         log = -np.logaddexp(0, epsilon)
         large = -special.ndtri_exp(log)
-        large += (special.log_ndtr(-large) - log) * mills(large)  # Newton: ndtri_exp is right to 1e-12 only
+        large += (special.log_ndtr(-large) - log) * mills(
+            large
+        )  # Newton: ndtri_exp is right to 1e-12 only
         return 2 * np.where(epsilon < 2, small, large) * (1 + 8 * ULP)
 
-    return elementwise(mu, checks.floats("epsilon", epsilon, 1e-9, 1e6))
+    return elementwise(mu, checks.floats("epsilon", epsilon, *EPSILON))
 
 
 def pure_rdp(order, epsilon):
     """Return the Renyi divergence, rounded up, of any epsilon-differentially private release.
 
-    It is that of randomized response, ln(q e^(alpha epsilon) + q e^((1 - alpha) epsilon))/(alpha - 1) with q =
-    1/(1 + e^epsilon), and never above alpha epsilon^2/2 or epsilon.
+    It is that of randomized response, ln(q e^(alpha epsilon) + q e^((1 - alpha) epsilon))/(alpha -
+    1) with q = 1/(1 + e^epsilon), and never above alpha epsilon^2/2 or epsilon.
 
     Parameters
     ----------
     order, epsilon : float or array
 
     Source
-        Kairouz, Oh, Viswanath 2015, Theorem 2.5 (the worst case); Bun and Steinke 2016, Proposition 3.3.
+        Kairouz, Oh, Viswanath 2015, Theorem 2.5 (the worst case); Bun and Steinke 2016, Proposition
+        3.3.
     """
 
     def divergence(order, epsilon):
@@ -159,7 +177,7 @@ def pure_rdp(order, epsilon):
         return np.minimum(np.minimum(exact, order * epsilon**2 / 2 * (1 + 4 * ULP)), epsilon)
 
     orders = checks.floats("order", order, *ORDER)
-    return elementwise(divergence, orders, checks.floats("epsilon", epsilon, 1e-9, 1e6))
+    return elementwise(divergence, orders, checks.floats("epsilon", epsilon, *EPSILON))
 
 
 def laplace_rdp(order, scale):
@@ -188,9 +206,11 @@ def laplace_rdp(order, scale):
 
 
 def sampled_gaussian_rdp(orders, sigma, rate):
-    """Return the Renyi divergences of Gaussian noise on a secret Poisson sample, for add-remove neighbours.
+    """Return the Renyi divergences of Gaussian noise on a secret Poisson sample, for add-remove
+    neighbours.
 
-    Computed by dp-accounting, in floating point, and raised by 1e-9 of themselves.
+    Computed by dp-accounting, in floating point, and raised by more than its rounding: by 1e-9 of
+    themselves, and by that of the binomial coefficients, which is absolute.
 
     Parameters
     ----------
@@ -198,7 +218,7 @@ def sampled_gaussian_rdp(orders, sigma, rate):
     sigma : float
         Standard deviation in units of the l2 sensitivity, 0.1 to 1e6.
     rate : float
-        Probability with which each record is in the sample, independently, in (0, 1].
+        Probability with which each record is in the sample, independently, 1e-9 to 1.
 
     Returns
     -------
@@ -213,18 +233,19 @@ def sampled_gaussian_rdp(orders, sigma, rate):
 
     orders = checks.floats("orders", orders, *ORDER)
     checks.within("sigma", sigma, 0.1, 1e6)
-    if checks.positive("rate", rate) > 1:
-        raise ValueError(f"rate must be at most 1, got {rate!r}")
+    checks.within("rate", rate, 1e-9, 1)
     accountant = RdpAccountant(orders.tolist())
     accountant.compose(PoissonSampledDpEvent(float(rate), GaussianDpEvent(float(sigma))))
-    return np.maximum(np.asarray(accountant.rdp), 0) * (1 + 1e-9)
+    rounding = 8 * ULP * (2 + special.gammaln(orders + 1)) / (orders - 1)
+    return np.maximum(np.asarray(accountant.rdp), 0) * (1 + 1e-9) + rounding
 
 
 def rdp_to_epsilon(orders, divergences, delta):
-    """Return the smallest epsilon >= 0 that Renyi divergences are known to give at delta, rounded up.
+    """Return the smallest epsilon >= 0, rounded up, that Renyi divergences give at delta.
 
-    The least of D + ln(1 - 1/alpha) - ln(alpha delta)/(alpha - 1) over the orders. An infinite divergence says nothing
-    about its order: the others decide, and inf comes back if there are none.
+    The least of D + ln(1 - 1/alpha) - ln(alpha delta)/(alpha - 1) over the orders. An infinite
+    divergence says nothing about its order: the others decide, and inf comes back if there are
+    none.
 
     Parameters
     ----------
@@ -240,10 +261,10 @@ def rdp_to_epsilon(orders, divergences, delta):
     if not order.size or not divergence.size:
         shapes = f"{order.shape} and {divergence.shape}"
         raise ValueError(f"orders and divergences must not be empty, got shapes {shapes}")
-    l, t = -math.log(deltas(checks.probability("delta", delta))), order - 1
+    log, t = -math.log(deltas(checks.probability("delta", delta))), order - 1
 
     def epsilon(order, t, divergence):
-        value = divergence - np.log1p(1 / t) + (l - np.log(order)) / t
-        return value + 8 * ULP * (divergence + np.log1p(1 / t) + (l + np.log(order)) / t)
+        value = divergence - np.log1p(1 / t) + (log - np.log(order)) / t
+        return value + 8 * ULP * (divergence + np.log1p(1 / t) + (log + np.log(order)) / t)
 
     return max(0.0, float(np.min(elementwise(epsilon, order, t, divergence))))

@@ -1,8 +1,9 @@
 """Directed rounding: what is guaranteed is rounded up, what is granted is rounded down.
 
-Costs are exact fractions. Where a logarithm or a root enters, the result is a float on the side on which the guarantee
-holds; the functions here say which side that is.
+Costs are exact fractions. Where a logarithm or a root enters, the result is a float on the side on
+which the guarantee holds; the functions here say which side that is.
 """
+
 import math
 from fractions import Fraction
 
@@ -36,7 +37,10 @@ def lower(x):
 
 
 def ceiling(x):
-    """Return a float that, read as the decimal that prints it, is not below the fraction x: the nearest or the next."""
+    """Return a float that, read as the decimal that prints it, is not below the fraction x.
+
+    It is the nearest float or the next.
+    """
     y = nearest(x)
     if math.isinf(y) or checks.as_fraction("x", y) >= x:
         return y
@@ -54,7 +58,7 @@ def share(delta):
 
 
 def log_rest(delta):
-    """Return ln(1 - delta) of a fraction, with 1 - delta rounded down; near 1 not a digit is lost."""
+    """Return ln(1 - delta) of a fraction, with 1 - delta rounded down: exact also near 1."""
     if 2 * delta < 1:
         return math.log1p(-upper(delta))
     rest = lower(1 - delta)
