@@ -79,16 +79,6 @@ def within(name, value, low, high):
     return value
 
 
-def all_within(name, value, low, high):
-    """Return numbers that all lie between `low` and `high`, at least 0, as a float array."""
-    array = floats(name, value, "positive" if low > 0 else "not negative")
-    good = (array >= low) & (array <= high)
-    if not good.all():
-        shown = array[~good].flat[0].item()
-        raise ValueError(f"{name} must be {_between(low, high)}, got {shown!r}")
-    return array
-
-
 def integer(name, value, low=None):
     """Return a whole number (an int, not a float that happens to be whole) of at least `low`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
@@ -191,13 +181,6 @@ def _plain(value):
 
 def _shown(value):
     return repr(_plain(value))
-
-
-def within(name, value, low, high):
-    """Return a finite number between `low` and `high`, both included, unchanged."""
-    if not low <= number(name, value) <= high:
-        raise ValueError(f"{name} must be between {low:g} and {high:g}, got {_shown(value)}")
-    return value
 
 
 def floats(name, value, low, high, *, zero=False):

@@ -91,12 +91,12 @@ def sigma(sensitivity, epsilon, delta):
     """
     if isinstance(sensitivity, Sensitivity):
         sensitivity = size_of(sensitivity, *_NORMS)
-    size = checks.all_within("sensitivity", sensitivity, *checks.SIZES)
-    checks.all_within("epsilon", epsilon, 0, checks.EPSILONS[1])
-    checks.all_within("delta", checks.floats("delta", delta, "share"), *checks.DELTAS)
+    size = checks.floats("sensitivity", sensitivity, *checks.SIZES)
+    checks.floats("epsilon", epsilon, *checks.EPSILONS, zero=True)
+    curves.deltas(delta)
     with np.errstate(over="ignore"):
         root = size / curves.gaussian_mu(epsilon, delta)  # mu's margin covers the division
-    sigmas = checks.all_within("sigma", root, *checks.SIZES)
+    sigmas = checks.floats("sigma", root, *checks.SIZES)
     return sigmas if sigmas.ndim else sigmas.item()
 
 
@@ -127,8 +127,8 @@ def combined_mu(sensitivities, sigmas):
     Source
         Dong, Roth, Su 2022, Corollary 3.3.
     """
-    sizes = checks.all_within("sensitivities", sensitivities, *checks.SIZES)
-    sigmas = checks.all_within("sigmas", sigmas, *checks.SIZES)
+    sizes = checks.floats("sensitivities", sensitivities, *checks.SIZES)
+    sigmas = checks.floats("sigmas", sigmas, *checks.SIZES)
     ratios = np.asarray(sizes / sigmas)
     if not ratios.size:
         raise ValueError(

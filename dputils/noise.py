@@ -111,7 +111,7 @@ def _scaled(name, scale, size, rng, draw):
     """Return `scale` (a number or an array) times standard draws `draw(rng, n)`."""
     _floating(rng)
     if np.ndim(scale):
-        scales = checks.all_within(name, scale, *checks.SIZES)
+        scales = checks.floats(name, scale, *checks.SIZES)
     else:
         scales = float(checks.within(name, scale, *checks.SIZES))
     shape = np.shape(scales) if size is None else _shape(size)
