@@ -372,9 +372,21 @@ def _by_value(cdf):
 
     def evaluate(z):
         values, where = np.unique(z, return_inverse=True)
-        return np.asarray(cdf(values), dtype=float)[where].reshape(z.shape)
+        try:
+            upto = np.asarray(cdf(values), dtype=float)
+        except IndexError:
+            upto = np.array([_looked_up(cdf, value) for value in values])
+        return upto[where].reshape(z.shape)
 
     return evaluate
+
+
+def _looked_up(cdf, value):
+    """F at one value, where `cdf` looks it up in an array: all of the law lies before its end."""
+    try:
+        return float(np.asarray(cdf(np.array([value])), dtype=float)[0])
+    except IndexError:
+        return float(value > 0)
 
 
 def _probabilities(u):

@@ -24,7 +24,7 @@ def leaky(p, n, r):
     "claimed,spent,delta", [(0.5, 1.0, 0.0), (1.0, 1.5, 0.0), (0.5, 1.0, 0.01), (0.1, 0.25, 0.0)]
 )
 def test_a_lower_bound_catches_what_its_power_says(claimed, spent, delta):
-    """Randomized response at `spent`, sold as `claimed`: the sample size is computed so that a miss has probability below 1e-6."""
+    """Randomized response at `spent`, sold as `claimed`: a miss has probability below 1e-6."""
     p = 1 / (1 + math.exp(-spent))
 
     def worst_bound(n):  # at the worst of counts with probability 1 - 1e-6 on each half
@@ -56,7 +56,7 @@ def test_a_lower_bound_splits_its_error_between_two_clopper_pearson_bounds(confi
 
 
 def test_lower_bounds_are_right_as_often_as_stated():
-    """600 runs at confidence 0.9 of mechanisms with a known epsilon: more overshoots than the binomial quantile: probability 1e-6."""
+    """600 runs at confidence 0.9: more overshoots than the binomial quantile have 1e-6."""
     overshoots, runs, n = 0, 600, 120
     for seed in range(runs):
         r = rng(seed)

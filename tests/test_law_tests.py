@@ -344,6 +344,23 @@ def test_outcomes_are_counted_one_by_one():
     assert not found.passes() and found.where == "coordinate 1, outcome 'maybe', too often"
 
 
+def test_a_law_looked_up_in_an_array_has_all_its_mass_before_the_end():
+    """Blocks of residues end beyond the array; there the distribution function is 1."""
+    law = np.array([0.5, 0.3, 0.2])
+    upto = np.cumsum(law)
+
+    def table(z):
+        return np.where(z < 0, 0, upto[np.asarray(z, dtype=int)])
+
+    def everywhere(z):
+        return np.where(z < 0, 0, upto[np.clip(z, 0, 2).astype(int)])
+
+    drawn = rng(1).choice(3, N, p=law)
+    assert law_test(drawn, table) == law_test(drawn, everywhere)
+    assert law_test(drawn, table).passes()
+    assert not law_test(rng(1).choice(3, N, p=[0.45, 0.3, 0.25]), table).passes()
+
+
 # ------------------------------------------------------------- broken releases that still pass
 
 
