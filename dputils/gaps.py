@@ -73,7 +73,9 @@ def _float_gaps(scores):
 
 
 def _integer_gaps(scores):
-    """Differences of integers modulo 2^64, where all of them fit."""
+    """Differences of integers: of floats where all are floats, else modulo 2^64, where all fit."""
+    if scores.max() <= 2**53 and scores.min() >= -(2**53):
+        return _float_gaps(scores)
     wrapped = scores.astype(np.uint64)
     return (wrapped[scores.argmax()] - wrapped).astype(float)
 

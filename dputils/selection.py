@@ -503,12 +503,15 @@ def _rate(sensitivity, epsilon, monotone, neighbours):
 
 
 def _by_weight(gaps, *, rng):
-    """Draw i with probability proportional to exp(-gap_i): a block, then a candidate of it."""
-    weights = np.negative(gaps)
+    """Draw i with probability proportional to exp(-gap_i): a block, then a candidate of it.
+
+    The gaps are overwritten: a second array would take longer than the weights.
+    """
+    weights = np.negative(gaps, out=gaps)
     with np.errstate(under="ignore"):  # a warning would tell of the scores
         np.exp(weights, out=weights)
-    starts = np.arange(0, weights.size, _BLOCK)
-    start = _BLOCK * _draw(np.add.reduceat(weights, starts), rng)
+    totals = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK))
+    start = _BLOCK * _draw(totals, rng)
     return start + _draw(weights[start : start + _BLOCK], rng)
 
 
@@ -587,7 +590,7 @@ def _gaps_of_k(k, scores, scale):
 
 _BOUNDED_RANGE = ("exponential mechanism", "gumbel noise")
 _DRAWS = {
-    "exponential mechanism": _by_weight,
+    "exponential mechanism": lambda gaps, *, rng: _by_weight(gaps.copy(), rng=rng),
     **{f"{noise} noise": partial(_by_noise, noise) for noise in NOISES},
 }
 CHOICES = ("permute-and-flip", *_DRAWS)
