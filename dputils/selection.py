@@ -44,8 +44,9 @@ Ranges: epsilon 1e-6 to 1e3; sensitivities and scales 1e-100 to 1e100, whole one
    = (q_i - q'_i)/lambda + constant spread over at most epsilon: its privacy loss has *bounded
    range* epsilon, so it lies in an interval of length epsilon and is epsilon^2/8-zCDP, a quarter of
    what epsilon alone gives (Dong, Durfee, Rogers 2020; Cesar, Rogers 2021). Gumbel noise has the
-   same law. Permute-and-flip and Laplace noise have others: from (0, 0) to (-Delta, Delta) the
-   log-ratios of permute-and-flip spread over epsilon + ln(2 - exp(-epsilon)).
+   same law. Permute-and-flip and Laplace noise have others and cost more, from (0, 0, 0) to
+   (-Delta, Delta, Delta); from (0, 0) to (-Delta, Delta) the log-ratios of permute-and-flip spread
+   over epsilon + ln(2 - exp(-epsilon)).
 """
 
 import math
