@@ -143,7 +143,7 @@ def test_accuracy_at_the_ends_of_its_range(beta, k):
     assert laplace.accuracy(3, beta, k) == pytest.approx(exact, rel=1e-9, abs=1e-14)
 
 
-@pytest.mark.parametrize("beta, k", [(1 - Fraction(1, 10**40), 1), (1e-300, 10**25), (5e-324, 2), (0.5, 10**400)])
+@pytest.mark.parametrize("beta, k", [(1 - Fraction(1, 10**40), 1), (1e-300, 10**25), (5e-324, 2), (0.5, 2**60)])
 def test_where_accuracy_had_no_value_it_is_refused_by_name(beta, k):
     """1 - beta is 0 as a float, or (1 - beta)^(1/k) is 1: the logarithm of 0 was taken."""
     with pytest.raises(ValueError, match="beta must be between 1e-250 and|k must be between 1 and 2"):
