@@ -74,7 +74,7 @@ def within(name, value, low, high):
         positive(name, value)
     else:
         number(name, value)
-    if not low <= value <= high:
+    if not low <= _plain(value) <= high:
         raise ValueError(f"{name} must be {_between(low, high)}, got {_shown(value)}")
     return value
 

@@ -132,3 +132,31 @@ def test_fractions_and_integers_stay_exact():
     assert checks.as_fraction("x", np.float64(0.1)) == Fraction(1, 10)
     assert sum(checks.as_fraction("x", 0.1) for _ in range(10)) == 1 != sum(0.1 for _ in range(10))
     assert checks.as_fraction("x", np.float32(0.1)) == Fraction("0.10000000149011612")  # its exact value as a double
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e-6, 1, Fraction(1, 3), np.float32(2), np.int8(3), 1000])
+def test_within_public_ends(value):
+    assert checks.within("epsilon", value, *checks.EPSILONS) is value
+    assert checks.within("scale", value, *checks.SIZES) is value
+
+
+@pytest.mark.parametrize("value, ends, sentence", [
+    (1e-7, checks.EPSILONS, "x must be between 1e-06 and 1000, got 1e-07"),
+    (Fraction(1001), checks.EPSILONS, "x must be between 1e-06 and 1000, got Fraction(1001, 1)"),
+    (2**50 + 1, checks.STEPS, "x must be between 2**-50 and 2**50, got 1125899906842625"),
+    (0, checks.EPSILONS, "x must be positive and finite, got 0"),
+    (True, (0, 1), "x must be a number, got True"),
+    (math.nan, (0, 1), "x must be finite, got nan"),
+    (-0.5, (0, 1), "x must be between 0 and 1, got -0.5"),
+])
+def test_what_is_not_within_is_named(value, ends, sentence):
+    assert refusal(checks.within, "x", value, *ends) == sentence
+
+
+def test_all_within_looks_at_every_number():
+    assert checks.all_within("x", [1, 2.5], *checks.SIZES).tolist() == [1, 2.5]
+    assert checks.all_within("x", [0.0, 3], 0, 3).tolist() == [0, 3]
+    for far in ([1, 1e101], [[1e101], [2]], [1e-101, 5]):
+        assert "x must be between 1e-100 and 1e+100, got 1e" in refusal(checks.all_within, "x", far, *checks.SIZES)
+    assert refusal(checks.all_within, "x", [1, math.inf], *checks.SIZES) == "x must be positive and finite, got inf"

@@ -1,5 +1,4 @@
-"""The Gaussian mechanism: scales, laws, combination, Gram matrices, and the exact discrete mechanism, each release
-against its law and beside broken twins."""
+"""The Gaussian mechanism: scales, laws, combination, Gram matrices; each release against its law and broken twins."""
 import csv
 import math
 from fractions import Fraction
@@ -8,24 +7,15 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import gaussian_mechanism
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from dputils import audit, discrete_gaussian, gaussian, noise, sensitivity
-from dputils.accounting import curves
+from dputils import audit, gaussian, noise, sensitivity
+from dputils.accounting import Approximate, Gaussian, Ledger, curves
 from dputils.book import data
 
 RNG = np.random.default_rng
-
-
-def discrete_cdf(sigma):
-    """Distribution function of the discrete Gaussian law, from its weights."""
-    width = math.ceil(12 * float(sigma)) + 2
-    z = np.arange(-width, width + 1)
-    weights = np.exp(-z * z / (2 * float(sigma) ** 2))
-    total = np.concatenate([[0], np.cumsum(weights)]) / weights.sum()
-    return lambda x: total[np.clip(np.floor(x).astype(int) + width + 1, 0, total.size - 1)]
 
 
 # ------------------------------------------------------------------------------------------------ scales and laws
@@ -82,17 +72,29 @@ def test_combined_mu_adds_squares_and_bounds_them():
 
 
 @pytest.mark.filterwarnings("error")
-def test_scales_at_the_ends_of_the_floats_round_up():
-    assert gaussian.combined_mu([1e-300], [1e300]) >= 5e-324 and gaussian.combined_mu(1e300, 1e-300) == math.inf
-    for sizes in ([3e-322], [5e-324] * 3, [1e-310, 7e-315], [1e-323] * 100):
-        exact = sum(Fraction(s) ** 2 for s in sizes) / 49
-        assert exact <= Fraction(gaussian.combined_mu(sizes, 7.0)) ** 2
-    assert Fraction(gaussian.sigma(5e-324, 1000, 0.9)) >= Fraction(5e-324) / Fraction(
-        curves.gaussian_mu(1000, 0.9))
-    assert gaussian.classical_sigma(1, 0.5, 5e-324) == pytest.approx(2 * math.sqrt(2 * (math.log(1.25) + 744.4400719)))
-    assert gaussian.accuracy(1, 0.05, 10**400) == pytest.approx(
-        float(mp.findroot(lambda a: mp.log(mp.erfc(a / mp.sqrt(2))) - mp.log(-mp.log(0.95)) + 400 * mp.log(10), 43)))
-    assert gaussian.accuracy(1, 1e-250, 10**60) == pytest.approx(gaussian.accuracy(1, 1e-290, 10**20), rel=1e-12)
+def test_scales_at_the_ends_of_the_ranges():
+    assert gaussian.classical_sigma(1, 0.5, 1e-300) == pytest.approx(2 * math.sqrt(2 * (math.log(1.25) + 300 * math.log(10))))
+    for size, epsilon, delta in ((1e-98, 1000, 0.9), (1e90, 1e-6, 1e-300), (3, 0, 0.5)):
+        mu = Fraction(curves.gaussian_mu(epsilon, delta))
+        exact = Fraction(size) / mu
+        assert exact * (1 - Fraction(1, 2**52)) <= Fraction(gaussian.sigma(size, epsilon, delta)) <= exact * (1 + Fraction(1, 2**52))
+    assert gaussian.combined_mu(1e100, 1e-100) == pytest.approx(1e200)
+    for beta, k in ((1e-250, 2**50), (1 - 2.0**-53, 1), (1e-250, 1)):
+        alpha = gaussian.accuracy(1, beta, k)
+        with mpmath.workdps(320):
+            one = 1 - (1 - mpf(beta)) ** (mpf(1) / k)
+            assert float(mp.erfc(mpf(alpha) / mp.sqrt(2)) / one) == pytest.approx(1, rel=1e-8)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("broken, name", [((1, 1e-300), "sigma"), ((1e101, 0.1), "sensitivity"), ((1e-101, 0.1), "sensitivity")])
+def test_one_pair_out_of_range_is_refused_among_others_that_are_not(position, broken, name):
+    """A check of all in place of any would let infinite noise through."""
+    sizes, deltas = np.array([1.0, 1.0]) * (1e99 if name == "sigma" else 1), np.array([0.1, 0.1])
+    sizes[position], deltas[position] = (1e99, broken[1]) if name == "sigma" else broken
+    with pytest.raises(ValueError, match=f"^{name} must be (between 1e-100 and 1e.100|positive and finite), got"):
+        gaussian.sigma(sizes, 0, deltas)
+    assert np.isfinite(gaussian.sigma(1.0, 0, 0.1))
 
 
 def test_several_releases_have_the_loss_of_one():
@@ -126,13 +128,13 @@ def test_private_numbers_of_every_size_are_released_without_error_or_warning():
     assert noisy.tolist() == plain.tolist()
     for value, counts_as in [(10**400, huge), (-Fraction(10**400, 3), -huge), (longer, [huge]), (True, 1),
                              ([10**400, Fraction(1, 2)], [huge, 0.5])]:
-        for size in (1, 1e306):
+        for size in (1, 1e90):
             noisy = gaussian.release(value, size, 1, 0.1, rng=RNG(2))
             assert np.array_equal(noisy, gaussian.release(counts_as, size, 1, 0.1, rng=RNG(2)))
     X = np.vstack([np.full((1, 2), longer), np.ones((1, 2), dtype=np.longdouble)])
     assert np.array_equal(gaussian.gram_release(X, 1, "add-remove", 1, 0.1, rng=RNG(3)),
                           gaussian.gram_release(np.array([[0.0, 0], [1, 1]]), 1, "add-remove", 1, 0.1, rng=RNG(3)))
-    gaussian.gram_release(np.full((9, 2), 1e154), 1e154, "add-remove", 1000, 0.9, rng=RNG(4))
+    gaussian.gram_release(np.full((9, 2), 1e154), 1e45, "add-remove", 1000, 0.9, rng=RNG(4))
 
 
 def test_a_repeated_calibration_does_not_pass_a_bool():
@@ -142,10 +144,12 @@ def test_a_repeated_calibration_does_not_pass_a_bool():
             gaussian.release(0, *arguments, rng=RNG(1))
 
 
-def coordinates(matrices):
-    """Symmetric matrices as vectors of equal length: the diagonal, and what is above it times sqrt 2."""
-    i, j = np.triu_indices(matrices.shape[-1])
-    return matrices[..., i, j] * np.where(i == j, 1, math.sqrt(2))
+def test_coordinates_keep_the_frobenius_norm():
+    z = RNG(1).normal(size=(5, 4, 4))
+    matrices = z + z.transpose(0, 2, 1)
+    ours = gaussian.coordinates(matrices)
+    assert ours.shape == (5, 10)
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), np.linalg.norm(matrices, axis=(1, 2)), rtol=1e-14)
 
 
 def test_symmetric_noise_is_isotropic_and_twins_are_not():
@@ -153,13 +157,13 @@ def test_symmetric_noise_is_isotropic_and_twins_are_not():
     drawn = np.array([gaussian.symmetric_noise(d, sigma, rng=rng) for _ in range(n)])
     assert np.all(drawn == drawn.transpose(0, 2, 1))
     law = lambda x: gaussian.cdf(x, sigma)  # noqa: E731
-    assert audit.law_test(coordinates(drawn), law).passes()
+    assert audit.law_test(gaussian.coordinates(drawn), law).passes()
     raw = noise.gaussian(sigma, (n, d, d), rng=rng)
     upper = np.triu(raw) + np.triu(raw, 1).transpose(0, 2, 1)     # mirrored: twice the variance off the diagonal
     small = (raw + raw.transpose(0, 2, 1)) / 2 - raw * np.eye(d) * (1 - 1 / math.sqrt(2))  # half of it on the diagonal
     one = np.repeat(noise.gaussian(sigma, (n, 1, 1), rng=rng), d, axis=1) * np.ones((1, 1, d))  # one number everywhere
     for twin in (upper, small, one):
-        assert not audit.law_test(coordinates(twin), law).passes()
+        assert not audit.law_test(gaussian.coordinates(twin), law).passes()
 
 
 def test_gram_release_has_symmetric_noise_of_its_sensitivity():
@@ -171,8 +175,8 @@ def test_gram_release_has_symmetric_noise_of_its_sensitivity():
         drawn = np.array([gaussian.gram_release(X, 0.5, neighbours, 1, 1e-5, rng=rng) for _ in range(20_000)]) - exact
         assert np.all(drawn == drawn.transpose(0, 2, 1))
         sigma = gaussian.sigma(0.25 * factor, 1, 1e-5)
-        assert audit.law_test(coordinates(drawn), lambda x: gaussian.cdf(x, sigma)).passes()
-        assert not audit.law_test(coordinates(drawn), lambda x: gaussian.cdf(x, 1.2 * sigma)).passes()
+        assert audit.law_test(gaussian.coordinates(drawn), lambda x: gaussian.cdf(x, sigma)).passes()
+        assert not audit.law_test(gaussian.coordinates(drawn), lambda x: gaussian.cdf(x, 1.2 * sigma)).passes()
 
 
 def test_the_moved_gram_matrix_of_clipped_rows_stays_within_the_sensitivity():
@@ -180,15 +184,15 @@ def test_the_moved_gram_matrix_of_clipped_rows_stays_within_the_sensitivity():
     special = np.array([[np.nan, 1], [np.inf, 0], [-np.inf, np.nan], [1e308, -1e308], [1e200, 3], [5e-324, 0],
                         [0, 0], [0.3, 0.4], [-1e154, 1e154], [largest, largest]])
     rows = np.vstack([special, rng.normal(size=(200, 2)) * 10 ** rng.uniform(-5, 5, (200, 1))])
-    grams = np.array([gaussian._clipped(row[None], 0.7).T @ gaussian._clipped(row[None], 0.7) for row in rows])
+    grams = np.array([gaussian.clip_rows(row[None], 0.7).T @ gaussian.clip_rows(row[None], 0.7) for row in rows])
     assert np.isfinite(grams).all()
-    assert np.linalg.norm(grams, axis=(1, 2)).max() == pytest.approx(sensitivity.of_gram(0.7, "add-remove"), rel=1e-14)
+    assert np.linalg.norm(grams, axis=(1, 2)).max() == pytest.approx(sensitivity.of_gram(0.7, "add-remove").size, rel=1e-14)
     pairs = np.linalg.norm(grams[:, None] - grams[None], axis=(2, 3)).max()
-    limit = sensitivity.of_gram(0.7, "replace-one")
+    limit = sensitivity.of_gram(0.7, "replace-one").size
     assert 0.99 * limit < pairs <= limit * (1 + 1e-14)
-    assert np.all(gaussian._clipped(rows[:3], 0.7) == 0) and np.all(gaussian._clipped(rows[7:8], 0.7) == rows[7])
+    assert np.all(gaussian.clip_rows(rows[:3], 0.7) == 0) and np.all(gaussian.clip_rows(rows[7:8], 0.7) == rows[7])
     expected = [[math.sqrt(0.5), -math.sqrt(0.5)], [1, 3e-200]]
-    np.testing.assert_allclose(gaussian._clipped(rows[3:5], 1), expected, rtol=1e-14)
+    np.testing.assert_allclose(gaussian.clip_rows(rows[3:5], 1), expected, rtol=1e-14)
 
 
 def test_gram_release_raises_by_type_and_shape_never_by_value():
@@ -197,112 +201,80 @@ def test_gram_release_raises_by_type_and_shape_never_by_value():
         assert np.isfinite(gaussian.gram_release(X, 1, "add-remove", 1, 0.1, rng=RNG(1))).all()
 
 
-# ---------------------------------------------------------------------------------------------- discrete Gaussian
+# ------------------------------------------------------------------------------------------------------ mechanisms
 
 
-def exact_discrete_delta(epsilon, sigma, shift=1):
-    """Sum of (p(k) - e^epsilon p(k - shift))_+ with 60 digits, as it is defined, and the other direction."""
-    epsilon, s2 = mpf(repr(float(epsilon))), mpf(repr(float(sigma))) ** 2
-    width = int(40 * sigma) + 3 * shift + 5
-    weight = {k: mp.exp(-mpf(k) ** 2 / (2 * s2)) for k in range(-width, width + 1)}
-    size, factor = mp.fsum(weight.values()), mp.exp(epsilon)
-    p, zero = (lambda k: weight.get(k, mpf(0))), mpf(0)
-    there = mp.fsum(max(zero, p(k) - factor * p(k - shift)) for k in range(-width + shift, width)) / size
-    back = mp.fsum(max(zero, p(k - shift) - factor * p(k)) for k in range(-width + shift, width)) / size
-    return max(there, back)
+def test_the_mechanism_is_its_release():
+    moved = sensitivity.of_counts(3, "replace-one", "l2", unit="person")
+    mechanism = gaussian.mechanism(moved, 1, 1e-6)
+    assert not mechanism.exact and not mechanism.discrete
+    assert (mechanism.neighbours, mechanism.unit, mechanism.sensitivity) == ("replace-one", "person", moved)
+    values = [3.0, -1.0, math.nan]
+    np.testing.assert_allclose(mechanism(values, rng=RNG(3)), gaussian.release(values, moved, 1, 1e-6, rng=RNG(3)), rtol=1e-14)
+    assert type(gaussian.mechanism(sensitivity.of_count("add-remove"), 1, 0.1)(5, rng=RNG(1))) is float
+    assert gaussian.sigma(moved, 1, 1e-6) == gaussian.sigma(moved.size, 1, 1e-6)
 
 
-def test_discrete_delta_known_values():
-    assert discrete_gaussian.delta(1, 1) == pytest.approx(0.14135, abs=5e-6)
-    assert curves.gaussian_delta(1, 1) == pytest.approx(0.12694, abs=5e-6)
-    assert discrete_gaussian.delta(1, 2) == pytest.approx(0.0072488, abs=5e-8)
-    assert curves.gaussian_delta(1, 0.5) == pytest.approx(0.0068296, abs=5e-8)
-    assert discrete_gaussian.delta(0.5, 1) == pytest.approx(0.20398, abs=5e-6)
-    assert curves.gaussian_delta(0.5, 1) == pytest.approx(0.23842, abs=5e-6)
+@given(st.floats(1e-100, 1e90), st.floats(-3, 2), st.floats(-12, -1))
+def test_no_cost_is_below_the_truth_of_the_sigma_that_is_drawn_with(size, log_epsilon, log_delta):
+    epsilon, delta = float(f"{10**log_epsilon:.4g}"), float(f"{10**log_delta:.4g}")
+    mechanism = gaussian.mechanism(sensitivity.Sensitivity(size, "l2", "add-remove"), epsilon, delta)
+    booked, stated = mechanism.costs
+    sigma = Fraction(mechanism.draw.keywords["sigma"])
+    assert booked.mu >= Fraction(size) / sigma and booked.mu * sigma >= Fraction(str(size))
+    assert booked.mu < Fraction(size) / sigma * (1 + Fraction(1, 2**51))
+    assert stated == Approximate(epsilon, delta)
+    assert curves.gaussian_delta(epsilon, float(booked.mu)) <= delta * (1 + 1e-12)
 
 
-def test_discrete_delta_is_the_definition_rounded_up():
-    rng = RNG(7)
-    cases = [(rng.choice([0, 0.01, 0.5, 1, 3, 10]), round(10 ** rng.uniform(-1.2, 1.3), 3), int(rng.integers(1, 12)))
-             for _ in range(60)]
-    with mpmath.workdps(60):
-        for epsilon, sigma, shift in cases + [(1, 0.05, 1), (2, 1, 2), (0, 1, 40), (1, 3, 200)]:
-            true, ours = exact_discrete_delta(epsilon, sigma, shift), discrete_gaussian.delta(epsilon, sigma, shift)
-            if true > 1e-300:
-                assert true * (1 - mpf(10) ** -50) <= ours <= true * (1 + 1e-13 + 1e-15 * abs(mp.log(true)))
-            else:
-                assert ours <= 1e-299
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1, 2.5, Fraction(1, 3)])
+def test_a_mechanism_fits_a_gaussian_ledger_of_its_own_budget(epsilon):
+    booked = gaussian.mechanism(sensitivity.of_count("add-remove"), epsilon, 1e-6).costs[0]
+    ledger = Ledger(epsilon, 1e-6, neighbours="add-remove", account="gaussian")
+    assert booked.mu <= ledger.cap.mu
 
 
-def test_discrete_delta_of_large_sigma_meets_the_continuous_curve_and_tiny_delta():
-    for epsilon, sigma in [(0.01, 300), (0.001, 1e4), (1e-6, 1e6), (1e-4, 3e5)]:
-        smooth = curves.gaussian_delta(epsilon, 1 / sigma)
-        assert discrete_gaussian.delta(epsilon, sigma) == pytest.approx(smooth, rel=1e-3)
-    assert math.log(discrete_gaussian.delta(1, 36.5)) == pytest.approx(curves.gaussian_log_delta(1, 1 / 36.5), rel=1e-3)
-    assert 1e-296 < discrete_gaussian.delta(1, 36.5) < 1e-288
-    assert discrete_gaussian.delta(1e9, 1000) == discrete_gaussian.delta(1e308, 1e6) == 5e-324
-    assert discrete_gaussian.delta(0, 1e-6) == discrete_gaussian.delta(1, 1, 10**30) == 1
-    assert discrete_gaussian.delta(1, 1, 10**400) == discrete_gaussian.delta(1e308, 1e6, 10**400) == 1
-    assert discrete_gaussian.delta(1, 38.3) > 5e-324 == discrete_gaussian.delta(1, 41)
-    assert discrete_gaussian.delta(Fraction(1, 3), Fraction(7, 2)) == pytest.approx(discrete_gaussian.delta(1 / 3, 3.5))
+@given(st.sampled_from([1, 0.1, 0.3, math.sqrt(2), Fraction(1, 3), 7]), st.fractions(Fraction(1, 1000), 1000))
+def test_a_mechanism_of_a_given_mu_is_not_below_it(size, mu):
+    mechanism = gaussian.mechanism(sensitivity.Sensitivity(size, "absolute", "add-remove"), mu=mu)
+    sigma = Fraction(mechanism.draw.keywords["sigma"])
+    assert mechanism.costs == (Gaussian(mu),) and Fraction(size) <= mu * sigma <= Fraction(size) * (1 + Fraction(1, 2**51))
 
 
-def test_a_larger_shift_is_never_cheaper():
-    for epsilon, sigma in [(0, 1), (0.3, 2), (1, 0.7), (2, 5)]:
-        deltas = [discrete_gaussian.delta(epsilon, sigma, shift) for shift in range(1, 20)]
-        assert all(a <= b * (1 + 1e-12) for a, b in zip(deltas, deltas[1:]))
+def test_the_law_of_the_mechanism_is_that_of_its_draws_and_of_its_budget():
+    value, generator = np.array([[5.0, -2.0]]), RNG(21)
+    mechanism = gaussian.mechanism(sensitivity.of_counts(2, "add-remove", "l2"), mu=Fraction(3, 4))
+    drawn = np.array([mechanism(value, rng=generator).ravel() for _ in range(8000)]) - value
+    one = gaussian.mechanism(sensitivity.of_count("add-remove"), 1, 1e-3)
+    alone = np.array([one(4, rng=generator) for _ in range(8000)]) - 4
+    for samples, law in ((drawn, mechanism.law), (alone, one.law)):
+        assert audit.law_test(samples, law(1)).passes()
+        assert not audit.law_test(samples, law(1.4)).passes()
+        assert not audit.law_test(samples / 2, law(1)).passes()
+    assert not audit.law_test(drawn * [1, 0], mechanism.law(1)).passes()  # one coordinate bare
+    assert not audit.law_test(drawn[:, [0, 0]], mechanism.law(1)).passes()  # the same noise twice
 
 
-@settings(max_examples=60)
-@given(st.integers(1, 9), st.floats(-3, 1.5), st.floats(-30, -0.1))
-def test_discrete_sigma_holds_and_one_step_less_does_not(shift, log_epsilon, log_delta):
-    epsilon, delta = round(10**log_epsilon, 6) + 1e-6, 10**log_delta
-    sigma = discrete_gaussian.sigma(shift, epsilon, delta)
-    step = Fraction(2) ** (math.frexp(gaussian.sigma(shift, epsilon, delta))[1] - 21)
-    assert type(sigma) is Fraction and (sigma / step).denominator == 1
-    assert discrete_gaussian.delta(epsilon, sigma, shift) <= delta
-    assert sigma == step or discrete_gaussian.delta(epsilon, sigma - step, shift) > delta
+def test_the_gram_mechanism_is_its_release_and_its_law_that_of_coordinates():
+    X, generator = RNG(4).normal(size=(40, 2)) / 3, RNG(5)
+    mechanism = gaussian.gram_mechanism(0.5, 2, "replace-one", 1, 1e-5, unit="person")
+    assert (mechanism.neighbours, mechanism.unit) == ("replace-one", "person")
+    assert mechanism.sensitivity == sensitivity.of_gram(0.5, "replace-one", unit="person")
+    released = gaussian.gram_release(X, 0.5, "replace-one", 1, 1e-5, rng=RNG(6))
+    np.testing.assert_allclose(mechanism(X, rng=RNG(6)), released, rtol=1e-13)
+    drawn = np.array([mechanism(X, rng=generator) for _ in range(8000)]) - mechanism.read(X)
+    assert audit.law_test(gaussian.coordinates(drawn), mechanism.law(1)).passes()
+    assert not audit.law_test(gaussian.coordinates(drawn), mechanism.law(1.3)).passes()
+    for X in (np.zeros((3, 3)), np.zeros((3, 1))):
+        with pytest.raises(ValueError, match=f"X must have 2 columns, got {X.shape[1]}"):
+            mechanism(X, rng=RNG(1))
 
 
-def test_discrete_sigma_beside_the_continuous_one():
-    assert float(discrete_gaussian.sigma(1, 1, 1e-6)) == pytest.approx(4.230782, abs=1e-5)   # above 4.224679
-    assert float(discrete_gaussian.sigma(1, 10, 1e-6)) == pytest.approx(0.499906, abs=1e-5)  # below 0.541087
-
-
-def test_discrete_release_draws_its_law_exactly_and_twins_are_caught():
-    value, n = np.array([[3, -7]]), 40_000
-    sigma = gaussian._zcdp_sigma(math.sqrt(2), Fraction(1, 9))
-    assert float(sigma) == pytest.approx(3, rel=1e-10)
-    drawn = discrete_gaussian.release(np.repeat(value, n, axis=0), math.sqrt(2), Fraction(1, 9), rng=RNG(8)) - value
-    assert drawn.dtype == np.int64
-    law = discrete_cdf(sigma)
-    assert audit.law_test(drawn, law, discrete=True, rng=RNG(9)).passes()
-    small = discrete_gaussian.release(np.zeros((n, 2), dtype=int), 1.2, Fraction(1, 9), rng=RNG(8))
-    rounded = np.rint(noise.gaussian(3.0, (n, 2), rng=RNG(10)))  # variance sigma^2 + 1/12: not the same law
-    same = np.repeat(drawn[:, :1], 2, axis=1)
-    assert not audit.law_test(small, law, discrete=True, rng=RNG(9)).passes()
-    assert not audit.law_test(same, law, discrete=True, rng=RNG(9)).passes()
-    tight = discrete_cdf(0.5)
-    rounded = np.rint(noise.gaussian(0.5, n, rng=RNG(10)))  # rounding a continuous noise is another law
-    assert not audit.law_test(rounded, tight, discrete=True, rng=RNG(9)).passes()
-
-
-@given(st.fractions(Fraction(1, 10**9), 10**9), st.fractions(Fraction(1, 10**9), 10**9))
-def test_the_scale_of_a_zcdp_release_is_just_above_the_root(size, rho):
-    sigma = gaussian._zcdp_sigma(size, rho)
-    assert size**2 / (2 * rho) < sigma**2 < size**2 / (2 * rho) * (1 + Fraction(1, 2**37))
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_sum_beyond_64_bits_wraps_without_a_warning():
-    drawn = [discrete_gaussian.release(2**63 - 1, 1, 0.01, rng=RNG(seed)) for seed in range(20)]
-    assert min(drawn) < 0 < max(drawn)
-
-
-def test_discrete_release_of_numbers_and_the_system():
-    assert type(discrete_gaussian.release(5, 1, 0.1, rng=noise.SYSTEM)) is int
-    assert discrete_gaussian.release(np.zeros((2, 3), dtype=np.int8), 1, 0.1, rng=noise.SYSTEM).shape == (2, 3)
-    assert discrete_gaussian.release(2**63 + 5, 1, 10**6, rng=RNG(1)) == -(2**63) + 5  # wraps, never raises
+def test_laws_around_a_centre_and_the_variance():
+    x = np.linspace(-5, 9, 29)
+    assert gaussian.logpdf(x, 2, centre=3).tolist() == gaussian.logpdf(x - 3, 2).tolist()
+    assert gaussian.cdf(x, 2, 3).tolist() == gaussian.cdf(x - 3, 2).tolist()
+    assert gaussian.variance(Fraction(3, 2)) == 2.25
 
 
 @pytest.mark.parametrize("call,sentence", [
@@ -314,22 +286,20 @@ def test_discrete_release_of_numbers_and_the_system():
     (lambda: gaussian.sigma(1, 1, 1), "delta must be strictly between 0 and 1, got 1"),
     (lambda: gaussian.release(1, 1, 1, 0.1, rng=noise.SYSTEM), "rng must be a np.random.Generator for floating-point"),
     (lambda: gaussian.release(1, 1, 1, 0.1, rng=7), "rng must be a np.random.Generator or dputils.noise.SYSTEM, got 7"),
-    (lambda: gaussian.classical_sigma(1, 5e-324, 0.1), "sensitivity, epsilon and delta ask for a sigma beyond"),
-    (lambda: gaussian.classical_sigma(1, Fraction(1, 10**400), 0.1), "epsilon must be positive and finite, got 0.0"),
-    (lambda: gaussian.classical_sigma(1, 0.5, Fraction(1, 10**400)), "delta must be strictly between 0 and 1, got 0.0"),
-    (lambda: gaussian.sigma(1e308, 1e-6, 1e-6), "sensitivity, epsilon and delta ask for a sigma beyond"),
-    (lambda: gaussian.release(1, 1e308, 1, 1e-6, rng=RNG(1)), "sensitivity, epsilon and delta ask for a sigma beyond"),
     (lambda: gaussian.release(1, [1, 2], 1, 0.1, rng=RNG(1)), "sensitivity must be positive and finite, got [1, 2]"),
     (lambda: gaussian.release(1, 1, np.ones(2), 0.1, rng=RNG(1)), "epsilon must be a number, got array([1., 1.])"),
     (lambda: gaussian.release(1, 1, 1, [0.1], rng=RNG(1)), "delta must be strictly between 0 and 1, got [0.1]"),
+    (lambda: gaussian.release(None, 1, 1, 0.1, rng=RNG(1)), "value must be a number or an array of numbers, got type "
+     "NoneType"),
+    (lambda: gaussian.release([1j], 1, 1, 0.1, rng=RNG(1)), "value must be a number or an array of numbers, got type "
+     "complex128"),
+    (lambda: gaussian.release("a", 1, 1, 0.1, rng=RNG(1)),
+     "value must be a number or an array of numbers, got type <U1"),
+    (lambda: gaussian.release(np.ma.array([1, 2], mask=[1, 0]), 1, 1, 0.1, rng=RNG(1)), "value must be a number or an"),
     (lambda: gaussian.gram_release(np.ma.ones((3, 2)), 1, "add-remove", 1, 0.1, rng=RNG(1)), "X must be a "
      "numpy array of numbers of shape (n, d), got MaskedArray"),
     (lambda: gaussian.gram_release(np.ones((3, 2)).view(np.matrix), 1, "add-remove", 1, 0.1, rng=RNG(1)),
      "X must be a numpy array of numbers of shape (n, d), got matrix"),
-    (lambda: discrete_gaussian.sigma(1, 1e-9, 1e-9), "sensitivity, epsilon and delta ask for sigma 2.76e+08; disc"),
-    (lambda: discrete_gaussian.sigma(1, 1e14, 1e-9), "sensitivity, epsilon and delta ask for sigma 7.07e-08; disc"),
-    (lambda: discrete_gaussian.release(1, 1, 1e-300, rng=RNG(1)), "sensitivity and rho ask for a sigma above "
-     "2**50, got 1 and 1e-300: take a coarser grid"),
     (lambda: gaussian.tail(1, 0), "sigma must be positive and finite, got 0"),
     (lambda: gaussian.cdf(1, -1), "sigma must be positive and finite, got -1"),
     (lambda: gaussian.logpdf(1, math.nan), "sigma must be positive and finite, got nan"),
@@ -348,14 +318,25 @@ def test_discrete_release_of_numbers_and_the_system():
     (lambda: gaussian.gram_release(np.array([["a"]]), 1, "add-remove", 1, 0.1, rng=RNG(1)), "X must be a numpy array"),
     (lambda: gaussian.gram_release(np.ones((3, 2)), 0, "add-remove", 1, 0.1, rng=RNG(1)), "norm must be positive"),
     (lambda: gaussian.gram_release(np.ones((3, 2)), 1, "both", 1, 0.1, rng=RNG(1)), "neighbours must be one of"),
-    (lambda: discrete_gaussian.delta(-1, 1), "epsilon must be at least 0, got -1"),
-    (lambda: discrete_gaussian.delta(1, 2e6), "sigma must be between 1e-6 and 1e6 steps of the grid, got 2000000.0"),
-    (lambda: discrete_gaussian.delta(1, 1, 1.5), "sensitivity must be an integer, got 1.5"),
-    (lambda: discrete_gaussian.sigma(0, 1, 0.1), "sensitivity must be at least 1, got 0"),
-    (lambda: discrete_gaussian.sigma(1, 1, 0), "delta must be strictly between 0 and 1, got 0"),
-    (lambda: discrete_gaussian.release(1, 0, 1, rng=RNG(1)), "sensitivity must be positive and finite, got 0"),
-    (lambda: discrete_gaussian.release(1, 1, -1, rng=RNG(1)), "rho must be positive and finite, got -1"),
-    (lambda: discrete_gaussian.release(np.ones(2), 1, 1, rng=RNG(1)), "value must be an integer or an array of integers"),
+    (lambda: gaussian.classical_sigma(1, 1e-7, 0.1), "epsilon must be between 1e-06 and 1000, got 1e-07"),
+    (lambda: gaussian.classical_sigma(1, 0.5, 1e-301), "delta must be between 1e-300 and 1, got 1e-301"),
+    (lambda: gaussian.classical_sigma(1e100, 1e-5, 0.1), "sigma must be between 1e-100 and 1e+100, got 2.24"),
+    (lambda: gaussian.sigma(1e101, 1, 0.1), "sensitivity must be between 1e-100 and 1e+100, got 1e+101"),
+    (lambda: gaussian.sigma(1, 1001, 0.1), "epsilon must be between 0 and 1000, got 1001"),
+    (lambda: gaussian.sigma(1, 1, 1e-301), "delta must be between 1e-300 and 1, got 1e-301"),
+    (lambda: gaussian.release(1, 1e100, 1e-6, 1e-6, rng=RNG(1)), "sigma must be between 1e-100 and 1e+100, got"),
+    (lambda: gaussian.release(1, sensitivity.of_histogram("add-remove"), 1, 1e-6, rng=RNG(1)),
+     "sensitivity must be in the norm 'absolute' or 'l2', got 'l1'"),
+    (lambda: gaussian.mechanism(1, 1, 1e-6), "sensitivity must be a Sensitivity, which names the relation and the unit"),
+    (lambda: gaussian.mechanism(sensitivity.of_histogram("add-remove"), 1, 1e-6), "sensitivity must be in the norm 'abs"),
+    (lambda: gaussian.mechanism(sensitivity.of_count("add-remove"), 1), "delta must be strictly between 0 and 1, got None"),
+    (lambda: gaussian.mechanism(sensitivity.of_count("add-remove")), "epsilon must be positive and finite, got None"),
+    (lambda: gaussian.mechanism(sensitivity.of_count("add-remove"), 1, 0.1, mu=1), "mu must be left out beside epsilon"),
+    (lambda: gaussian.mechanism(sensitivity.of_count("add-remove"), mu=0), "mu must be positive and finite, got 0"),
+    (lambda: gaussian.mechanism(sensitivity.of_count("add-remove"), mu=1)([1, 2], rng=RNG(1)), "value must be one number"),
+    (lambda: gaussian.mechanism(sensitivity.of_count("add-remove"), mu=1)(1, rng=noise.SYSTEM), "rng must be a np.random.G"),
+    (lambda: gaussian.gram_mechanism(1, 0, "add-remove", 1, 0.1), "columns must be at least 1, got 0"),
+    (lambda: gaussian.clip_rows(np.ones((2, 2)), -1), "norm must be positive and finite, got -1"),
 ])
 def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:

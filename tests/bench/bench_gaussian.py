@@ -5,8 +5,8 @@ Targets: at most 0.2 ms for one pair, and about a second for a million pairs at 
 import numpy as np
 from dp_accounting import gaussian_mechanism
 
-from dputils import gaussian
-from dputils.accounting import curves
+from dputils import discrete_gaussian, gaussian
+from dputils.accounting import curves, renyi
 from tests.bench import medians
 
 CASES = ((1.0, 1e-6), (0.01, 1e-9), (100.0, 1e-20), (1e-6, 1e-300))
@@ -42,7 +42,8 @@ def arrays():
     rng = np.random.default_rng(1)
     for name, low, high, least in (("whole range", -6, 3, -300), ("usual", -2, 1, -12)):
         epsilon, delta = 10 ** rng.uniform(low, high, PAIRS), 10 ** rng.uniform(least, -1, PAIRS)
-        mu, rho = curves.gaussian_mu(epsilon, delta), np.maximum(renyi.zcdp_rho(epsilon, delta), 1e-300)
+        mu = curves.gaussian_mu(epsilon, delta)
+        rho = np.maximum(renyi.zcdp_rho(epsilon, delta), 1e-300)
         jobs = {"gaussian_mu": lambda: curves.gaussian_mu(epsilon, delta),
                 "gaussian_epsilon": lambda: curves.gaussian_epsilon(mu, delta),
                 "gaussian_log_delta": lambda: curves.gaussian_log_delta(epsilon, mu),
