@@ -173,9 +173,9 @@ def test_the_ends_of_the_ranges_give_numbers_without_warnings():
                 own = f"must exceed the costs' own deltas for the {name} account, got 0.5"
                 with pytest.raises(ValueError, match=own):
                     composition.epsilon_at([Approximate(1, certain)] * 2, 0.5, name)
-        for rho in renyi.RHO:
+        for rho in (1e-24, 1e8):
             assert composition.epsilon_at([ZCDP(rho)], 0.1, "zcdp")[0] >= 0
-        for mu in (1e-12, 9999):
+        for mu in (1e-12, 1e4):
             assert composition.epsilon_at([Gaussian(mu)], 0.1, "gaussian")[0] >= 0
         assert composition.gaussian([Gaussian(1e-200)]) >= 1e-200
 
