@@ -62,6 +62,7 @@ def advanced(costs, slack):
     Parameters
     ----------
     costs : list of Pure or Approximate
+        Of epsilons up to 1e6.
     slack : float
         Probability in (0, 1) that is added to the costs' own deltas: delta = 1 - (1 - slack) prod(1
         - delta_i).
@@ -75,6 +76,8 @@ def advanced(costs, slack):
     if not groups:
         return 0.0, slack
     pairs = [(upper(c.epsilon), k) for c, k in groups.items()]
+    if (most := max(e for e, _ in pairs)) > 1e6:
+        raise ValueError(f"costs must be at most 1e+06 for the advanced account, got {most:g}")
     mean = math.fsum(k * e * math.tanh(e / 2) for e, k in pairs)
     square = math.fsum(k * e * e for e, k in pairs)
     epsilon = above(mean + math.sqrt(2 * -math.log(chance) * square))

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dputils import checks
 from dputils.accounting.renyi import ORDER
-from dputils.accounting.rounding import above, ceiling, upper
+from dputils.accounting.rounding import above, ceiling, lower, upper
 
 
 def _exact(cost):
@@ -177,14 +177,15 @@ def subsampled(epsilon, delta, rate, neighbours):
     rise = math.log1p(q * math.expm1(e))
     if checks.neighbours(neighbours) == "add-remove":
         return min(above(rise), ceiling(as_cost(epsilon).epsilon)), ceiling(leak)
-    total = min(above(rise - _log_kept(e, q)), ceiling(2 * as_cost(epsilon).epsilon))
+    rest = lower(1 - checks.as_fraction("rate", rate))
+    total = min(above(rise - _log_kept(e, q, rest)), ceiling(2 * as_cost(epsilon).epsilon))
     return total, min(1.0, above(upper(leak) * (1 + math.exp(total - e)))) if leak else 0.0
 
 
-def _log_kept(epsilon, rate):
-    """Return ln(1 - q (1 - e^-epsilon)); where it is far from 0, from terms that do not cancel."""
-    loss = -rate * math.expm1(-epsilon)
-    return math.log1p(-loss) if loss < 0.5 else math.log(1 - rate + rate * math.exp(-epsilon))
+def _log_kept(epsilon, rate, rest):
+    """Return ln(1 - q (1 - e^-epsilon)); where it is far from 0, from two positive terms."""
+    gap = -math.expm1(-epsilon)
+    return math.log1p(-rate * gap) if rate * gap < 0.5 else math.log(math.exp(-epsilon) + rest * gap)
 
 
 def subsampled_fixed_size(epsilon, delta, m, n):

@@ -37,9 +37,9 @@ import numpy as np
 from scipy import special
 
 from dputils import checks
-from dputils.accounting.rounding import ULP, elementwise, upper_exp
+from dputils.accounting.rounding import ULP, elementwise, ends, upper_exp
 
-EPSILON, MU, DELTA = (1e-9, 1e6), (1e-12, 1e4), (1e-300, 1 - 2.0**-53)
+EPSILON, MU, DELTA = ends(1e-9, 1e6), ends(1e-12, 1e4), (ends(1e-300, 1)[0], 1 - 2.0**-53)
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
 

@@ -16,6 +16,11 @@ ROUNDING = 1e-12  # relative; far above the rounding of the short computations i
 CHUNK = 1 << 13  # numbers computed at a time: their arrays stay in the processor's cache
 
 
+def ends(low, high):
+    """Return the ends of a range, widened so that a number rounded at an end is still inside."""
+    return low * (1 - 1e-9), high * (1 + 1e-9)
+
+
 def nearest(x):
     """Return the float nearest to the fraction x; infinity beyond all floats."""
     try:
