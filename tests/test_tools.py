@@ -16,7 +16,7 @@ import pytest
 from nbformat import v4
 from PIL import Image
 
-from tools import book, normalise, setup, strict
+from tools import book, normalise, report, setup, strict
 
 DRAW = """import io, base64
 from PIL import Image
@@ -68,6 +68,8 @@ def workshop(tmp_path_factory):
     nbformat.write(toy(), folder / "01-toy.ipynb")
     nbformat.write(v4.new_notebook(cells=[v4.new_code_cell("x = 1"), v4.new_code_cell("# here\nraise KeyError('gone')"),
                                           v4.new_code_cell("x")]), folder / "02-fails.ipynb")
+    stale = [v4.new_code_cell("1 / 0"), v4.new_code_cell("x = 1", execution_count=2)]  # cell 2 ran at another time
+    nbformat.write(v4.new_notebook(cells=stale), folder / "04-stale.ipynb")
     before = (folder / "02-fails.ipynb").read_bytes()
     status, said = run("tools.book", "--folder", folder, folder=folder)
     return SimpleNamespace(folder=folder, status=status, said=said, before=before, toy=folder / "01-toy.ipynb")
@@ -81,7 +83,8 @@ def test_a_failure_is_named_left_alone_and_stops_no_other(workshop):
     assert workshop.status == 1
     assert re.search(r"01-toy +\d+\.\d s  changed\n", workshop.said)
     assert re.search(r"02-fails +\d+\.\d s  FAILED: cell 2 \(# here\): KeyError: 'gone'", workshop.said)
-    assert re.search(r"2 notebooks in \d+\.\d s, 1 failed\nchanged: 01-toy\n", workshop.said)
+    assert re.search(r"04-stale +\d+\.\d s  FAILED: cell 1 \(1 / 0\): ZeroDivisionError", workshop.said)
+    assert re.search(r"3 notebooks in \d+\.\d s, 2 failed\nchanged: 01-toy\n", workshop.said)
     assert (workshop.folder / "02-fails.ipynb").read_bytes() == workshop.before
     assert "WARNING" not in workshop.said and not list(workshop.folder.glob("*.partial"))
 
@@ -210,9 +213,10 @@ def test_names_select_notebooks_and_a_wrong_one_is_refused(tmp_path):
 
 
 def test_the_longest_comes_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(book, "SECONDS", tmp_path / "seconds.json")
+    monkeypatch.setattr(report, "TIMES", tmp_path / "seconds")
     paths = [tmp_path / name for name in ("a.ipynb", "b.ipynb", "c.ipynb", "d.ipynb")]
     for size, path in enumerate(paths):
         path.write_text("x" * size)
-    book.remember({"b": 9.0, "d": 3.0})
+    for stem, taken in (("b", 9.0), ("d", 3.0)):
+        report.remember(stem, "stored", taken)
     assert [path.stem for path in book.longest_first(paths)] == ["c", "a", "b", "d"]
