@@ -137,7 +137,10 @@ def forked():
 
 @contextmanager
 def use(parent):
-    """Fork every kernel that this process starts within the block from a parent that is there."""
+    """Fork every kernel that this process starts within the block from a parent that is there; do nothing for None."""
+    if parent is None:
+        yield
+        return
     from jupyter_client.provisioning.factory import KernelProvisionerFactory
     factory = KernelProvisionerFactory.instance()
     before = factory.default_provisioner_name

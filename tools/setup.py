@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -18,6 +19,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / ".stamp"
 LOCK = ROOT / "requirements.lock"
+PIP = (PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input")
 
 
 def admitted():
@@ -43,26 +45,53 @@ def create():
         subprocess.run([base, "-m", "pip", "--python", PYTHON, "install", "-qq", "pip"], check=True)
 
 
+def locked(name):
+    """Return what the lock says about one package, `(version, lines)`, the lines with its hashes; None if nothing."""
+    found = re.search(rf"(?m)^{re.escape(name)}==(\S+).*(?:\n .*)*", LOCK.read_text(encoding="utf-8"))
+    return found and (found[1], f"{found[0]}\n")
+
+
 def find_uv():
-    """Return a working `uv`: the one on the PATH, the one in the environment, one that pip installs there, or None."""
+    """Return a `uv` of the locked version: the one on the PATH, the one in the environment, one that pip installs there.
+
+    None if there is none, or if the lock does not name it.
+    """
+    version, lines = locked("uv") or (None, None)
     for candidate in filter(None, (shutil.which("uv"), str(BIN / "uv"))):
-        if runs(candidate, "--version"):
+        if version and says(candidate, "--version").split()[1:2] == [version]:
             return candidate
-    runs(PYTHON, "-m", "pip", "install", "-qq", "uv")
-    return str(BIN / "uv") if runs(str(BIN / "uv"), "--version") else None
+    if version:
+        with TemporaryDirectory() as folder:
+            wanted = Path(folder) / "uv.txt"
+            wanted.write_text(lines, encoding="utf-8")
+            runs(*PIP, "--require-hashes", "--no-deps", "-r", wanted)
+    return str(BIN / "uv") if runs(BIN / "uv", "--version") else None
+
+
+def says(*command):
+    """Return what a command prints, nothing if it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout
+    except OSError:
+        return ""
 
 
 def install(uv):
-    """Install the lock and, editable, this folder: with `uv` if it is given and works, else with pip. Return which."""
-    what = ["--no-deps", "-r", LOCK, "-e", ROOT]
-    if uv:
-        environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
-        command = [uv, "pip", "install", "--quiet", "--python", PYTHON, *what]
-        if subprocess.run(command, env=environment, cwd=ROOT).returncode == 0:
-            return "uv"
-        print("uv did not succeed; trying pip", flush=True)
-    subprocess.run([PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *what], check=True, cwd=ROOT)
-    return "pip"
+    """Install the lock, with its hashes, by `uv` if it is given and works, else by pip. Return which did.
+
+    Then install this folder, editable: no hash can be checked for it, so it is a step of its own, and it is built with
+    what the lock has installed, not with something that is fetched for it.
+    """
+    lock = ["--require-hashes", "--no-deps", "-r", LOCK]
+    environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
+    command = [uv, "pip", "install", "--quiet", "--python", PYTHON, *lock]
+    tool = "uv" if uv and subprocess.run(command, env=environment, cwd=ROOT).returncode == 0 else "pip"
+    if tool == "pip":
+        if uv:
+            print("uv did not succeed; trying pip", flush=True)
+        subprocess.run([*PIP, *lock], check=True, cwd=ROOT)
+    subprocess.run([*PIP, "--no-deps", "--no-build-isolation", "-e", ROOT], check=True, cwd=ROOT)
+    return tool
 
 
 def main(arguments):
@@ -74,7 +103,7 @@ def main(arguments):
         return
     start = time.monotonic()
     use_uv = "--no-uv" not in arguments
-    count = len(LOCK.read_text(encoding="utf-8").splitlines())
+    count = len(re.findall(r"(?m)^\S+==", LOCK.read_text(encoding="utf-8")))
     print(f"Setting up .venv: Python {sys.version.split()[0]}, {count} packages, "
           f"{'some seconds with uv, ' if use_uv else ''}about a minute with pip", flush=True)
     whole = STAMP.exists() and STAMP.read_text(encoding="utf-8") == str(ROOT) and runs(PYTHON, "-m", "pip", "--version")
