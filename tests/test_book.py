@@ -1,11 +1,12 @@
 """The book as a whole: every public name of dputils is introduced in it, and its links lead somewhere."""
 import ast
 import re
+from urllib.parse import unquote
 
 import nbformat
 import pytest
 
-from tools import book, setup
+from tools import book, setup, site_pages
 
 ROOT = setup.ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -35,13 +36,17 @@ def introductions(nb):
             for text in ([cell.source] if cell.cell_type == "code" else code_spans(cell.source))]
 
 
+def markdown(path):
+    """Return the Markdown of a notebook or a page."""
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
 def prose(path):
     """Return the Markdown of a notebook or a page, without code and formulas."""
-    if path.suffix == ".ipynb":
-        cells = nbformat.read(path, as_version=4).cells
-        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    else:
-        text = path.read_text(encoding="utf-8")
+    text = markdown(path)
     return re.sub(r"(?s)(`+).+?\1|\$\$.+?\$\$|\$[^$\n]+\$", "", text)
 
 
@@ -53,10 +58,15 @@ def links(text):
 
 
 def anchors(path):
-    """Return the names that headings can be linked by: JupyterLab's form, and the lower-case form of code hosts."""
+    """Return what a link can lead to: headings, in JupyterLab's form and in the lower-case form of code hosts; equations
+    with a number and statements in bold, in the form that the website gives them."""
     titles = re.findall(r"(?m)^#{1,6} (.+?)\s*$", prose(path))
     host = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
-    return {title.replace(" ", "-") for title in titles} | set(host)
+    text, own = markdown(path), path.name[:2].lstrip("0")
+    numbers = [("equation", number) for number in re.findall(r"\\tag\{([\d.]+)\}", text)]
+    numbers += re.findall(rf"(?:\A|(?<=\n\n))\*\*({site_pages.STATEMENTS})\s({own}\.\d+)\b", text, re.IGNORECASE)
+    named = {f"{kind.lower()}-{number.replace('.', '-')}" for kind, number in numbers}
+    return {title.replace(" ", "-") for title in titles} | set(host) | named
 
 
 def dead_links(path):
@@ -65,7 +75,7 @@ def dead_links(path):
     for target in links(prose(path)):
         if OUTSIDE.match(target):
             continue
-        file, _, anchor = target.partition("#")
+        file, _, anchor = unquote(target).partition("#")
         to = (path.parent / file).resolve() if file else path
         if not to.exists() or (anchor and to.suffix in (".ipynb", ".md") and anchor not in anchors(to)):
             dead.append(target)
@@ -117,4 +127,8 @@ def test_a_dead_link_is_found(tmp_path):
     page.write_text("# Here\n[a](02.md) ![b](no.png) [c](02.md#One-two,-three) [d](02.md#one-two-three)\n"
                     "[e](02.md#four) [f](#Here) [g](#There) <img src=\"none.png\"> [h](https://example.org/x) `[code](x)`\n"
                     "$[0](1)$\n\n[ref]: gone.md\n")
+    (tmp_path / "03.md").write_text("$$ x \\tag{3.1} $$\n\n**Theorem 3.2 (Nobody).** By **Lemma 3.3**, so.\n\n**Theorem 4.1** of 04.\n")
+    mentions = ["03.md#equation-3-1", "03.md#theorem-3-2", "03.md#lemma-3-3", "03.md#theorem-4-1", "03.md#equation-3-2"]
+    (tmp_path / "05.md").write_text(" ".join(f"[x]({mention})" for mention in mentions))
+    assert dead_links(tmp_path / "05.md") == mentions[2:]
     assert dead_links(page) == ["no.png", "02.md#four", "#There", "gone.md", "none.png"]

@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
+import urllib.error
 import urllib.request
 from importlib.metadata import PackageNotFoundError, distribution, version
 from types import SimpleNamespace
@@ -247,9 +249,16 @@ def test_the_lab_starts_for_any_user_and_asks_nobody_for_news():
 
 
 def fetch(address):
-    """Return what a local server answers, without a proxy between."""
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=30) as answer:
-        return answer.read().decode()
+    """Return what a local server answers, without a proxy between; it says where it is before it listens there."""
+    opener, end = urllib.request.build_opener(urllib.request.ProxyHandler({})), time.monotonic() + 30
+    while True:
+        try:
+            with opener.open(address, timeout=30) as answer:
+                return answer.read().decode()
+        except urllib.error.URLError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
 
 
 def test_ci_calls_the_test_command():
