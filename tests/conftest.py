@@ -1,4 +1,5 @@
 """What all tests share: the same examples on every run, and the lax mode of `make test LAX=1`."""
+
 import os
 
 import pytest
@@ -20,9 +21,11 @@ def locked(request):
 
 @pytest.fixture(scope="session")
 def warm():
-    """A warm parent of kernels for the tests of one worker (see `tools.kernels`), None where there is no fork.
+    """A warm parent of kernels for the tests of one worker (see `tools.kernels`), None where there
+    is no fork.
 
-    It is in use only within `kernels.use(warm)`: nbval starts its kernels as a reader's Jupyter does.
+    It is in use only within `kernels.use(warm)`: nbval starts its kernels as a reader's Jupyter
+    does.
     """
     before = os.environ.copy()
     os.environ.update(run.ENVIRONMENT)

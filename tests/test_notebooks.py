@@ -1,7 +1,10 @@
-"""Every notebook keeps the anatomy of its kind, and runs at both ends of its parameters' ranges; its record reads back.
+"""Every notebook keeps the anatomy of its kind, and runs at both ends of its parameters' ranges;
+its record reads back.
 
-That each stored output is what a fresh run gives is checked cell by cell by nbval, in the same `make test`.
+That each stored output is what a fresh run gives is checked cell by cell by nbval, in the same
+`make test`.
 """
+
 import nbformat
 import papermill
 import pytest
@@ -11,7 +14,9 @@ from tools import anatomy, kernels, normalise, report, setup
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
 STORED = {path: nbformat.read(path, as_version=4) for path in NOTEBOOKS}
-CHAPTERS = [path for path, nb in STORED.items() if nb.metadata.get("dputils", {}).get("kind") == "chapter"]
+CHAPTERS = [
+    path for path, nb in STORED.items() if nb.metadata.get("dputils", {}).get("kind") == "chapter"
+]
 WITH_PARAMETERS = [path for path, nb in STORED.items() if anatomy.tagged(nb, "parameters")]
 
 
@@ -20,12 +25,16 @@ def stem(path):
 
 
 def values_at(parameters, end):
-    """Return the values of a run at the low or the high end: what has no ends is as it is, then as it is not."""
+    """Return the values of a run at the low or the high end: what has no ends is as it is, then as
+    it is not.
+    """
     return {p.name: value_at(p, end) for p in parameters}
 
 
 def value_at(parameter, end):
-    """Return the first or the last value that a parameter can have, for an open end one that is near it."""
+    """Return the first or the last value that a parameter can have, for an open end one that is
+    near it.
+    """
     if parameter.choices:
         return parameter.choices[0 if end == "low" else -1]
     if parameter.type == "bool":
@@ -38,15 +47,26 @@ def value_at(parameter, end):
 
 
 def rerun(path, end, out, warm):
-    """Run a notebook at an end of its ranges in a kernel forked from `warm`; return its values and processor time."""
+    """Run a notebook at an end of its ranges in a kernel forked from `warm`; return its values and
+    processor time.
+    """
     parameters = chapter.read_parameters(path)
     values = values_at(parameters, end)
     assert not chapter.problems(parameters, values)
     known = set(warm.seconds) if warm else set()
     with kernels.use(warm):
-        papermill.execute_notebook(path, out, parameters=values, progress_bar=False, execution_timeout=120,
-                                   kernel_name="python3", language="python")
-    seconds = sum(taken for number, taken in warm.seconds.items() if number not in known) if warm else 0.0
+        papermill.execute_notebook(
+            path,
+            out,
+            parameters=values,
+            progress_bar=False,
+            execution_timeout=120,
+            kernel_name="python3",
+            language="python",
+        )
+    seconds = (
+        sum(taken for number, taken in warm.seconds.items() if number not in known) if warm else 0.0
+    )
     report.remember(path.stem, end, seconds)
     return values, seconds
 
@@ -65,7 +85,9 @@ def test_the_anatomy_is_kept(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=stem)
 def test_the_stored_form_is_the_normalised_one(path):
     nb = nbformat.read(path, as_version=4)
-    assert normalise.text(normalise.normalise(nb, path.stem)) == path.read_text(encoding="utf-8"), "run make book"
+    assert normalise.text(normalise.normalise(nb, path.stem)) == path.read_text(encoding="utf-8"), (
+        "run make book"
+    )
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=stem)
@@ -92,10 +114,17 @@ def test_essays_with_parameters_are_rerun_too():
     assert set(CHAPTERS) < set(WITH_PARAMETERS)
 
 
-@pytest.mark.parametrize(("line", "low", "high"), [
-    ("epsilon: float = 1.0  # budget, range (0, 20]", 0.01, 20), ("n: int = 3  # rows, range [1, 9]", 1, 9),
-    ("n: int = 51  # rows, range (1, 101)", 2, 100), ("p: float = 0.0  # share, range [0, 1]", 0, 1),
-    ("name: str = 'b'  # table, one of a, b, c", "a", "c"), ("flag: bool = True  # whether", False, True)])
+@pytest.mark.parametrize(
+    ("line", "low", "high"),
+    [
+        ("epsilon: float = 1.0  # budget, range (0, 20]", 0.01, 20),
+        ("n: int = 3  # rows, range [1, 9]", 1, 9),
+        ("n: int = 51  # rows, range (1, 101)", 2, 100),
+        ("p: float = 0.0  # share, range [0, 1]", 0, 1),
+        ("name: str = 'b'  # table, one of a, b, c", "a", "c"),
+        ("flag: bool = True  # whether", False, True),
+    ],
+)
 def test_the_ends_of_what_a_parameter_can_be(line, low, high):
     parameters = chapter.parse_parameters(f"{line}\nseed: int = 0  # seed, range [0, 99]")
     for end, value in (("low", low), ("high", high)):

@@ -1,9 +1,11 @@
 """Execute the notebooks in place: `python -m tools.book [NAME ...]`, called by `make book`.
 
-Two at a time, the longest first, one line each. A NAME is a file, a stem or the beginning of one (`03`). A notebook
-that fails is left as it was, the others go on, and the exit status is 1. `--check` writes nothing and fails when a
-fresh run differs. Ctrl-C or a TERM stops at once: no kernel is left, and a notebook is whole, as it was or as it is new.
+Two at a time, the longest first, one line each. A NAME is a file, a stem or the beginning of one
+(`03`). A notebook that fails is left as it was, the others go on, and the exit status is 1.
+`--check` writes nothing and fails when a fresh run differs. Ctrl-C or a TERM stops at once: no
+kernel is left, and a notebook is whole, as it was or as it is new.
 """
+
 import argparse
 import base64
 import os
@@ -22,23 +24,35 @@ from tools import kernels, report, setup
 COVER = "03-laplace-mechanism"  # its first figure stands in the README
 CELL_TIMEOUT = 300  # a cell that takes longer hangs
 WORTH_FORKING = 3  # notebooks; the imports of one or two are done sooner by themselves
-KERNEL = ["--log-level=40", "--HistoryManager.hist_file=:memory:"]  # no warnings on the terminal, no shared file
+KERNEL = [
+    "--log-level=40",
+    "--HistoryManager.hist_file=:memory:",
+]  # no warnings on the terminal, no shared file
 
 
 def execute(path, parent=None, folder=None):
-    """Run one notebook from top to bottom in a fresh kernel and return `(text, problem)`; one of the two is None.
+    """Run one notebook from top to bottom in a fresh kernel and return `(text, problem)`; one of
+    the two is None.
 
-    If the kernel is forked from a warm `parent`, the processor time that it took is remembered. The file that says how
-    to reach it lies in `folder`, if one is given.
+    If the kernel is forked from a warm `parent`, the processor time that it took is remembered. The
+    file that says how to reach it lies in `folder`, if one is given.
     """
     import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
     from tools import normalise
+
     nb, begun = nbformat.read(path, as_version=4), []
-    client = NotebookClient(nb, timeout=CELL_TIMEOUT, kernel_name="python3", record_timing=False,
-                            on_cell_execute=lambda cell, cell_index: begun.append(cell_index),
-                            extra_arguments=KERNEL, resources={"metadata": {"path": str(path.parent)}})
+    client = NotebookClient(
+        nb,
+        timeout=CELL_TIMEOUT,
+        kernel_name="python3",
+        record_timing=False,
+        on_cell_execute=lambda cell, cell_index: begun.append(cell_index),
+        extra_arguments=KERNEL,
+        resources={"metadata": {"path": str(path.parent)}},
+    )
     manager = client.create_kernel_manager()
     if folder:
         manager.connection_file = str(Path(folder) / f"{path.stem}.json")
@@ -56,7 +70,9 @@ def execute(path, parent=None, folder=None):
 
 
 def place(nb, begun):
-    """Return the number and first line of the cell that was begun last, by the indices of those that were begun."""
+    """Return the number and first line of the cell that was begun last, by the indices of those
+    that were begun.
+    """
     if not begun:
         return "before the first cell"
     return f"cell {begun[-1] + 1} ({nb.cells[begun[-1]].source.splitlines()[0][:60]})"
@@ -78,21 +94,32 @@ def run(path, check, parent=None, folder=None):
 def select(names, folder):
     """Return the notebooks that the names mean, all without a name."""
     every = sorted(folder.glob("*.ipynb"))
-    chosen = {name: [p for p in every if p.stem.startswith(Path(name).name.removesuffix(".ipynb"))] for name in names}
+    chosen = {
+        name: [p for p in every if p.stem.startswith(Path(name).name.removesuffix(".ipynb"))]
+        for name in names
+    }
     for name, found in chosen.items():
         if not found:
-            sys.exit(f"no notebook {name!r}; there are: {', '.join(p.stem for p in every) or 'none'}")
+            sys.exit(
+                f"no notebook {name!r}; there are: {', '.join(p.stem for p in every) or 'none'}"
+            )
     return sorted({path for found in chosen.values() for path in found}) if names else every
 
 
 def longest_first(paths):
-    """Sort by the seconds that the last run took here, and by size where a notebook has not been timed."""
+    """Sort by the seconds that the last run took here, and by size where a notebook has not been
+    timed.
+    """
     known = report.seconds("stored")
-    return sorted(paths, key=lambda p: (known.get(p.stem, float("inf")), p.stat().st_size), reverse=True)
+    return sorted(
+        paths, key=lambda p: (known.get(p.stem, float("inf")), p.stat().st_size), reverse=True
+    )
 
 
 def tell(changed, folder, check):
-    """Say which files changed, and how the folder stands against the last commit where git can tell."""
+    """Say which files changed, and how the folder stands against the last commit where git can
+    tell.
+    """
     verb = "would change" if check else "changed"
     print(f"{verb}: {', '.join(sorted(changed))}" if changed else "nothing changed", flush=True)
     git = ["git", "-C", str(folder), "--no-pager"]
@@ -103,15 +130,25 @@ def tell(changed, folder, check):
 def first_picture(path):
     """Return the first stored figure of a notebook as PNG bytes."""
     import nbformat
+
     nb = nbformat.read(path, as_version=4)
-    return next(base64.b64decode(output.data["image/png"]) for cell in nb.cells for output in cell.get("outputs", [])
-                if "image/png" in output.get("data", {}))
+    return next(
+        base64.b64decode(output.data["image/png"])
+        for cell in nb.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    )
 
 
 def execute_all(paths, check, jobs):
-    """Run notebooks, some at a time, with a line for each; return the names of those that changed and that failed."""
+    """Run notebooks, some at a time, with a line for each; return the names of those that changed
+    and that failed.
+    """
     changed, failed, pool = [], [], ThreadPoolExecutor(jobs)
-    with kernels.forked() if len(paths) >= WORTH_FORKING else nullcontext() as parent, TemporaryDirectory() as folder:
+    with (
+        kernels.forked() if len(paths) >= WORTH_FORKING else nullcontext() as parent,
+        TemporaryDirectory() as folder,
+    ):
         running = [pool.submit(run, path, check, parent, folder) for path in paths]
         try:
             for done, job in enumerate(as_completed(running), 1):
@@ -128,14 +165,19 @@ def execute_all(paths, check, jobs):
 def abandon(pool, running, parent, folder):
     """Kill the kernels and leave this process, without waiting for what its threads still do."""
     import psutil
+
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     print("interrupted: what was not finished is as it was", flush=True)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # the clients complain about dead kernels
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno()
+    )  # the clients complain about dead kernels
     pool.shutdown(wait=False, cancel_futures=True)
     if parent:
         parent.close()
-    while family := psutil.Process().children(recursive=True):  # again, in case a thread has just started one
+    while family := psutil.Process().children(
+        recursive=True
+    ):  # again, in case a thread has just started one
         for process in family:
             process.kill()
         psutil.wait_procs(family, timeout=0.5)
@@ -147,19 +189,29 @@ def abandon(pool, running, parent, folder):
 
 def main(arguments=None):
     """Execute the chosen notebooks and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tools.book", description=__doc__.split("\n\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="file, stem, or the beginning of one; all without")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail when a fresh run differs")
-    parser.add_argument("--folder", type=Path, default=setup.ROOT / "notebooks", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.book", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="file, stem, or the beginning of one; all without"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, fail when a fresh run differs"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=setup.ROOT / "notebooks", help=argparse.SUPPRESS
+    )
     parser.add_argument("-j", "--jobs", type=int, default=2, help="notebooks at a time (2)")
     options = parser.parse_args(arguments)
     paths = longest_first(select(options.names, options.folder))
     start = time.monotonic()
     changed, failed = execute_all(paths, options.check, options.jobs)
-    print(f"{len(paths)} notebook{'s' * (len(paths) != 1)} in {time.monotonic() - start:.1f} s, {len(failed)} failed",
-          flush=True)
+    plural, took = "s" * (len(paths) != 1), time.monotonic() - start
+    print(f"{len(paths)} notebook{plural} in {took:.1f} s, {len(failed)} failed", flush=True)
     if COVER in changed and not options.check and options.folder.parent == setup.ROOT:
-        (setup.ROOT / ".github" / "picture.png").write_bytes(first_picture(options.folder / f"{COVER}.ipynb"))
+        (setup.ROOT / ".github" / "picture.png").write_bytes(
+            first_picture(options.folder / f"{COVER}.ipynb")
+        )
     tell(changed, options.folder, options.check)
     return 1 if failed or (options.check and changed) else 0
 

@@ -1,10 +1,13 @@
-"""How large the chapters are and how long they take, beside the design's numbers: `python -m tools.report`.
+"""How large the chapters are and how long they take, beside the design's numbers: `python -m
+tools.report`.
 
-Nothing fails here: `tools.anatomy` refuses what is far outside. Words are those of the text without references, notes
-on the sources and exercises; code lines are those that are not blank; the median is that of the visible code cells. The
-seconds are processor time of the last runs on this machine, kept in the environment: `stored` by `make book` or nbval,
-`low` and `high` by the reruns of `make test`.
+Nothing fails here: `tools.anatomy` refuses what is far outside. Words are those of the text without
+references, notes on the sources and exercises; code lines are those that are not blank; the median
+is that of the visible code cells. The seconds are processor time of the last runs on this machine,
+kept in the environment: `stored` by `make book` or nbval, `low` and `high` by the reruns of `make
+test`.
 """
+
 import statistics
 
 import nbformat
@@ -13,9 +16,22 @@ from tools import anatomy, setup
 
 TIMES = setup.VENV / "seconds"  # one small file for each notebook and way; never committed
 WAYS = ("stored", "low", "high")
-DESIGN = {"cells": "45-90", "words": "1600-3200", "code lines": "<= 400", "median": "3-6", "figures": "5-10",
-          "stored": "<= 12", "low": "<= 12", "high": "<= 12"}
-APART = ("Exercises", "References", "Notes on the sources", "Against the sources")  # sections whose words do not count
+DESIGN = {
+    "cells": "45-90",
+    "words": "1600-3200",
+    "code lines": "<= 400",
+    "median": "3-6",
+    "figures": "5-10",
+    "stored": "<= 12",
+    "low": "<= 12",
+    "high": "<= 12",
+}
+APART = (
+    "Exercises",
+    "References",
+    "Notes on the sources",
+    "Against the sources",
+)  # sections whose words do not count
 
 
 def remember(stem, way, seconds):
@@ -31,31 +47,46 @@ def seconds(way):
 
 
 def sizes(nb):
-    """Return cells, words, code lines, median lines of a visible code cell, and figures of a notebook, by name."""
+    """Return cells, words, code lines, median lines of a visible code cell, and figures of a
+    notebook, by name.
+    """
     code = [cell for cell in nb.cells if cell.cell_type == "code"]
     visible = [anatomy.lines_of(cell) for cell in code if not anatomy.folded(cell)]
-    text = [cell.source for i, cell in enumerate(nb.cells)
-            if cell.cell_type == "markdown" and anatomy.section(nb, i) not in APART]
-    return {"cells": len(nb.cells), "words": sum(len(source.split()) for source in text),
-            "code lines": sum(map(anatomy.lines_of, code)), "median": statistics.median(visible or [0]),
-            "figures": sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)}
+    text = [
+        cell.source
+        for i, cell in enumerate(nb.cells)
+        if cell.cell_type == "markdown" and anatomy.section(nb, i) not in APART
+    ]
+    return {
+        "cells": len(nb.cells),
+        "words": sum(len(source.split()) for source in text),
+        "code lines": sum(map(anatomy.lines_of, code)),
+        "median": statistics.median(visible or [0]),
+        "figures": sum(
+            "image/png" in output.get("data", {}) for cell in code for output in cell.outputs
+        ),
+    }
 
 
 def table(paths):
-    """Return the report as rows of text: a header, the design's numbers, a row for each notebook."""
+    """Return the rows of the report: a header, the design's numbers, and one for each notebook."""
     times = {way: seconds(way) for way in WAYS}
     rows = [["", *DESIGN], ["design", *DESIGN.values()]]
     for path in paths:
         found = sizes(nbformat.read(path, as_version=4))
         found |= {way: times[way].get(path.stem, "-") for way in WAYS}
-        rows.append([path.stem, *(f"{found[name]:g}" if found[name] != "-" else "-" for name in DESIGN)])
+        rows.append(
+            [path.stem, *(f"{found[name]:g}" if found[name] != "-" else "-" for name in DESIGN)]
+        )
     return rows
 
 
 def show(rows):
     """Return rows of text as a table whose columns stand to the right, but for the first."""
     widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows)
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
 
 
 def main():

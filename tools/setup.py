@@ -1,9 +1,11 @@
 """Make `.venv` hold what requirements.lock says: `python -m tools.setup [--no-uv]`, called by make.
 
-Only the standard library and pip are needed. `uv` does the same several times faster and is used when it can be had.
-The stamp is written last and holds the folder's name; without a fitting stamp the environment is built anew, so that
-an interrupted set-up or a copied folder never passes for a finished one.
+Only the standard library and pip are needed. `uv` does the same several times faster and is used
+when it can be had. The stamp is written last and holds the folder's name; without a fitting stamp
+the environment is built anew, so that an interrupted set-up or a copied folder never passes for a
+finished one.
 """
+
 import os
 import re
 import shutil
@@ -32,13 +34,20 @@ def admitted():
 def runs(*command, **options):
     """Return whether a command exists and succeeds; its output is dropped."""
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options).returncode == 0
+        return (
+            subprocess.run(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
+            ).returncode
+            == 0
+        )
     except OSError:
         return False
 
 
 def create():
-    """Create an empty environment with pip, also where the system's Python comes without `ensurepip`."""
+    """Create an empty environment with pip, also where the system's Python comes without
+    `ensurepip`.
+    """
     base = getattr(sys, "_base_executable", None) or sys.executable
     if not runs(base, "-m", "venv", "--clear", VENV):
         subprocess.run([base, "-m", "venv", "--clear", "--without-pip", VENV], check=True)
@@ -46,13 +55,18 @@ def create():
 
 
 def locked(name):
-    """Return what the lock says about one package, `(version, lines)`, the lines with its hashes; None if nothing."""
-    found = re.search(rf"(?m)^{re.escape(name)}==(\S+).*(?:\n .*)*", LOCK.read_text(encoding="utf-8"))
+    """Return what the lock says about one package, `(version, lines)`, the lines with its hashes;
+    None if nothing.
+    """
+    found = re.search(
+        rf"(?m)^{re.escape(name)}==(\S+).*(?:\n .*)*", LOCK.read_text(encoding="utf-8")
+    )
     return found and (found[1], f"{found[0]}\n")
 
 
 def find_uv():
-    """Return a `uv` of the locked version: the one on the PATH, the one in the environment, one that pip installs there.
+    """Return a `uv` of the locked version: the one on the PATH, the one in the environment, one
+    that pip installs there.
 
     None if there is none, or if the lock does not name it.
     """
@@ -77,15 +91,18 @@ def says(*command):
 
 
 def install(uv):
-    """Install the lock, with its hashes, by `uv` if it is given and works, else by pip. Return which did.
+    """Install the lock, with its hashes, by `uv` if it is given and works, else by pip. Return
+    which did.
 
-    Then install this folder, editable: no hash can be checked for it, so it is a step of its own, and it is built with
-    what the lock has installed, not with something that is fetched for it.
+    Then install this folder, editable: no hash can be checked for it, so it is a step of its own,
+    and it is built with what the lock has installed, not with something that is fetched for it.
     """
     lock = ["--require-hashes", "--no-deps", "-r", LOCK]
     environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     command = [uv, "pip", "install", "--quiet", "--python", PYTHON, *lock]
-    tool = "uv" if uv and subprocess.run(command, env=environment, cwd=ROOT).returncode == 0 else "pip"
+    tool = (
+        "uv" if uv and subprocess.run(command, env=environment, cwd=ROOT).returncode == 0 else "pip"
+    )
     if tool == "pip":
         if uv:
             print("uv did not succeed; trying pip", flush=True)
@@ -98,15 +115,25 @@ def main(arguments):
     """Set up, or with `--probe` only say by the exit status whether this interpreter will do."""
     low, high = admitted()
     if sys.version_info[0] != 3 or not low <= sys.version_info[1] < high:
-        sys.exit(f"the book needs Python 3.{low} to 3.{high - 1}, this is {sys.version.split()[0]} ({sys.executable})")
+        sys.exit(
+            f"the book needs Python 3.{low} to 3.{high - 1}, "
+            f"this is {sys.version.split()[0]} ({sys.executable})"
+        )
     if "--probe" in arguments:
         return
     start = time.monotonic()
     use_uv = "--no-uv" not in arguments
     count = len(re.findall(r"(?m)^\S+==", LOCK.read_text(encoding="utf-8")))
-    print(f"Setting up .venv: Python {sys.version.split()[0]}, {count} packages, "
-          f"{'some seconds with uv, ' if use_uv else ''}about a minute with pip", flush=True)
-    whole = STAMP.exists() and STAMP.read_text(encoding="utf-8") == str(ROOT) and runs(PYTHON, "-m", "pip", "--version")
+    print(
+        f"Setting up .venv: Python {sys.version.split()[0]}, {count} packages, "
+        f"{'some seconds with uv, ' if use_uv else ''}about a minute with pip",
+        flush=True,
+    )
+    whole = (
+        STAMP.exists()
+        and STAMP.read_text(encoding="utf-8") == str(ROOT)
+        and runs(PYTHON, "-m", "pip", "--version")
+    )
     STAMP.unlink(missing_ok=True)
     if not whole:
         create()
@@ -121,6 +148,7 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except subprocess.CalledProcessError as error:
-        sys.exit(f"set-up failed: {' '.join(map(str, error.cmd[:6]))} ... ended with status {error.returncode}")
+        command = " ".join(map(str, error.cmd[:6]))
+        sys.exit(f"set-up failed: {command} ... ended with status {error.returncode}")
     except KeyboardInterrupt:
         sys.exit("set-up interrupted; the next make starts it again")

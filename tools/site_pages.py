@@ -1,10 +1,12 @@
-"""What the site adds to the notebooks' plain Markdown, as an extension of Sphinx; no notebook is changed for it.
+"""What the site adds to the notebooks' plain Markdown, as an extension of Sphinx; no notebook is
+changed for it.
 
-Equations with a `\\tag{3.1}` and paragraphs that open with **Theorem 3.1** become targets of links: `#equation-3-1`,
-`#theorem-3-1`, in the same notebook or behind the name of another one, as the author wrote them. Headings have the
-anchors that JupyterLab gives them. Solutions are folded, and figures get the sentence that is stored beside them as
-their alternative text.
+Equations with a `\\tag{3.1}` and paragraphs that open with **Theorem 3.1** become targets of links:
+`#equation-3-1`, `#theorem-3-1`, in the same notebook or behind the name of another one, as the
+author wrote them. Headings have the anchors that JupyterLab gives them. Solutions are folded, and
+figures get the sentence that is stored beside them as their alternative text.
 """
+
 import re
 from itertools import groupby
 
@@ -46,7 +48,9 @@ def chapter_of(document):
 
 
 def stated_in(paragraph, chapter):
-    """Return kind and number of the statement of this chapter that a paragraph opens with in bold, or None."""
+    """Return kind and number of the statement of this chapter that a paragraph opens with in bold,
+    or None.
+    """
     found = STATED.match(" ".join(paragraph.astext().split()))
     opening = next((child for child in paragraph if child.astext()), None)
     own = found and isinstance(opening, nodes.strong) and int(found[2].split(".")[0]) == chapter
@@ -70,18 +74,29 @@ def mark(app, doctree):
         _set_equation(block)
     for formula in list(doctree.findall(nodes.math)):
         _keep_together(formula)
-    for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "nb_element" in node):
+    for cell in doctree.findall(
+        lambda node: isinstance(node, nodes.container) and "nb_element" in node
+    ):
         if "tag_solution" in cell["classes"]:
-            cell["hide_mode"], cell["prompt_show"], cell["prompt_hide"] = "all", "Show solution", "Hide solution"
+            cell["hide_mode"], cell["prompt_show"], cell["prompt_hide"] = (
+                "all",
+                "Show solution",
+                "Hide solution",
+            )
         if cell["nb_element"] == "mime_bundle":
             _describe(cell)
 
 
 def _join_lines(node):
-    """Make one text of neighbouring ones: the parser starts a new one at each line, between `chapter` and `02` too."""
+    """Make one text of neighbouring ones: the parser starts a new one at each line, between
+    `chapter` and `02` too.
+    """
     groups = groupby(list(node.children), lambda child: isinstance(child, nodes.Text))
-    children = [child for is_text, group in groups
-                for child in ([nodes.Text("".join(group))] if is_text else group)]
+    children = [
+        child
+        for is_text, group in groups
+        for child in ([nodes.Text("".join(group))] if is_text else group)
+    ]
     node.clear()
     node += [child for child in children if child != ""]
 
@@ -95,20 +110,24 @@ def _set_equation(block):
 
 
 def _keep_together(formula):
-    """Let no line break separate a formula in the text from what touches it: a bracket, a comma, `-private`."""
+    """Let no line break separate a formula in the text from what touches it: a bracket, a comma,
+    `-private`.
+    """
     parent, at = formula.parent, formula.parent.index(formula)
     before, after = parent[at - 1] if at else None, parent[at + 1] if at + 1 < len(parent) else None
     head = re.search(r"\S*\Z", before)[0] if isinstance(before, nodes.Text) else ""
     tail = re.match(r"\S*", after)[0] if isinstance(after, nodes.Text) else ""
-    short = len(formula.astext()) <= 40 or len(head + tail) <= 2  # the rest would not fit on a line of a phone
+    short = (
+        len(formula.astext()) <= 40 or len(head + tail) <= 2
+    )  # the rest would not fit on a line of a phone
     if (head or tail) and short:
         together = nodes.inline("", classes=["together"])
         parent.replace(formula, together)
         together += [nodes.Text(head), formula, nodes.Text(tail)]
         if head:
-            parent[at - 1] = nodes.Text(before[:len(before) - len(head)])
+            parent[at - 1] = nodes.Text(before[: len(before) - len(head)])
         if tail:
-            parent[at + 1] = nodes.Text(after[len(tail):])
+            parent[at + 1] = nodes.Text(after[len(tail) :])
 
 
 def _describe(bundle):
@@ -127,8 +146,12 @@ def check(app, env):
         for block in env.get_doctree(page).findall(nodes.math_block):
             for number in TAG.findall(block.astext()):
                 if number in first:
-                    logging.getLogger(__name__).warning("equation %s is numbered twice, here and in %s", number,
-                                                        first[number], location=block)
+                    logging.getLogger(__name__).warning(
+                        "equation %s is numbered twice, here and in %s",
+                        number,
+                        first[number],
+                        location=block,
+                    )
                 first.setdefault(number, page)
 
 

@@ -1,9 +1,12 @@
-"""How the tests are spread over the workers of pytest-xdist; a plugin, loaded by `make test` with `-p tools.spread`.
+"""How the tests are spread over the workers of pytest-xdist; a plugin, loaded by `make test` with
+`-p tools.spread`.
 
-What must stay together is a *portion*: the cells of a notebook, which share a kernel; the tests of a file, which share
-what was made for them; all tests of the website. Each rerun of a chapter is a portion of its own. The longest portions
-of the last run here come first, so that the workers end together; the slowest are named at the end.
+What must stay together is a *portion*: the cells of a notebook, which share a kernel; the tests of
+a file, which share what was made for them; all tests of the website. Each rerun of a chapter is a
+portion of its own. The longest portions of the last run here come first, so that the workers end
+together; the slowest are named at the end.
 """
+
 import json
 import re
 from pathlib import Path
@@ -32,7 +35,9 @@ def known():
 
 
 def weight(nodeid, seconds, root):
-    """Return the seconds that the portion of a test is expected to take, or more than any for one that is not known."""
+    """Return the seconds that the portion of a test is expected to take, or more than any for one
+    that is not known.
+    """
     whole = portion(nodeid)
     file = root / whole.partition("::")[0]
     return seconds.get(whole, UNKNOWN + (file.stat().st_size if file.exists() else 0))
@@ -74,7 +79,9 @@ class Clock:
     def pytest_terminal_summary(self, terminalreporter):
         """Name the slowest portions in one line, and keep all for the next run."""
         slowest = sorted(self.seconds.items(), key=lambda pair: -pair[1])[:SLOWEST]
-        terminalreporter.write_line("slowest: " + ", ".join(f"{short(name)} {took:.0f} s" for name, took in slowest))
+        terminalreporter.write_line(
+            "slowest: " + ", ".join(f"{short(name)} {took:.0f} s" for name, took in slowest)
+        )
         if TIMES.parent.parent.is_dir():
             TIMES.parent.mkdir(exist_ok=True)
             TIMES.write_text(json.dumps({**known(), **self.seconds}, indent=0))
