@@ -27,7 +27,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 unexport PYTHONPATH PYTHONHOME PYTHONWARNINGS PYTHONSTARTUP JUPYTER_PATH JUPYTER_CONFIG_PATH MPLBACKEND MATPLOTLIBRC
 
 .DEFAULT_GOAL := help
-.PHONY: help book test site lab bench lock clean
+.PHONY: help book test site lab bench report lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -35,15 +35,15 @@ help:  ## list the verbs
 book: $(STAMP)  ## execute every notebook in place and say what changed; ARGS="03 07" for some of them
 	@$(PY) -m tools.book $(ARGS)
 
-test: $(STAMP)  ## all that CI runs: dputils, every cell against its stored output, reruns, set-up
-	@$(PY) -m pytest -p tools.strict $(if $(LAX),--nbval-lax,--nbval) --nbval-current-env --nbval-cell-timeout=120 \
-		-n 2 --dist loadfile -rfEs $(ARGS)
+test: $(STAMP)  ## all that CI runs: dputils, style, every cell against its stored output, reruns, set-up
+	@$(PY) -m pytest -p tools.strict -p tools.spread $(if $(LAX),--nbval-lax,--nbval) --nbval-current-env \
+		--nbval-cell-timeout=120 -n 2 --dist loadscope -rfEs $(ARGS)
 
 site: $(STAMP)  ## make a website of the book as it is stored, for reading without a network: build/site/index.html
 	@$(PY) -m tools.site $(ARGS)
 
 lab: $(STAMP)  ## open JupyterLab on the notebooks
-	@$(PY) -m jupyterlab --notebook-dir=notebooks $(ARGS)
+	@$(PY) -m jupyterlab --notebook-dir=notebooks $(QUIET) $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 bench: $(STAMP)  ## time dputils against its peers; ARGS="noise" for some of the benchmarks
 	@$(PY) -m tests.bench $(ARGS)
@@ -51,9 +51,17 @@ bench: $(STAMP)  ## time dputils against its peers; ARGS="noise" for some of the
 lock:  ## write requirements.lock from environment.yml; ARGS=--upgrade takes the newest versions
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) -m tools.lock $(ARGS)
 
-clean:  ## remove the environment and all caches
-	rm -rf $(VENV) dputils.egg-info build .pytest_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+report: $(STAMP)  ## print how large the chapters are and how long they take, beside the design's numbers
+	@$(PY) -m tools.report
+
+clean:  ## remove the environment, all caches, and what the README's examples write
+	rm -rf $(VENV) build build.work dputils.egg-info .pytest_cache .hypothesis .ruff_cache results
+	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
+	find . -path ./.git -prune -o -type f \( -name '*.out.ipynb' -o -name out.ipynb -o -name '*.partial' \) -exec rm -f {} +
+
+# No news, no updates, no list of extensions: JupyterLab asks no other machine.
+QUIET := --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	--LabApp.extension_manager=readonly
 
 NO_PYTHON := no Python between 3.11 and 3.13 found; name one with PYTHON=/path/to/python
 

@@ -1,6 +1,12 @@
 """What all tests share: the same examples on every run, and the lax mode of `make test LAX=1`."""
+
+import os
+
 import pytest
 from hypothesis import settings
+
+from dputils import run
+from tools import kernels
 
 settings.register_profile("book", deadline=None, derandomize=True, database=None)
 settings.load_profile("book")
@@ -11,3 +17,21 @@ def locked(request):
     """Skip a test that only holds for the versions of the lock when the run is a lax one."""
     if request.config.getoption("--nbval-lax", default=False):
         pytest.skip("lax mode: installed versions may differ from the lock")
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """A warm parent of kernels for the tests of one worker (see `tools.kernels`), None where there
+    is no fork.
+
+    It is in use only within `kernels.use(warm)`: nbval starts its kernels as a reader's Jupyter
+    does.
+    """
+    before = os.environ.copy()
+    os.environ.update(run.ENVIRONMENT)
+    parent = kernels.start() if kernels.can_fork() else None
+    os.environ.clear()
+    os.environ.update(before)
+    yield parent
+    if parent:
+        parent.close()

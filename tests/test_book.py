@@ -1,11 +1,15 @@
-"""The book as a whole: every public name of dputils is introduced in it, and its links lead somewhere."""
+"""The book as a whole: every public name of dputils is introduced in it, and its links lead
+somewhere.
+"""
+
 import ast
 import re
+from urllib.parse import unquote
 
 import nbformat
 import pytest
 
-from tools import book, setup
+from tools import book, setup, site_pages
 
 ROOT = setup.ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -14,11 +18,16 @@ OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 def public_names(source):
-    """Return the public functions and classes of a module, and what it takes from its inner half (`dputils._name`) only
-    to pass it on; of a command (a module with `main`) the reader meets only that."""
+    """Return the public functions and classes of a module, and what it takes from its inner half
+    (`dputils._name`) only to pass it on; of a command (a module with `main`) the reader meets only
+    that."""
     body = ast.parse(source).body
     found = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    inner = [node for node in body if isinstance(node, ast.ImportFrom) and node.module.startswith("dputils._")]
+    inner = [
+        node
+        for node in body
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("dputils._")
+    ]
     used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     found += [alias.name for node in inner for alias in node.names if alias.name not in used]
     return [] if "main" in found else [name for name in found if not name.startswith("_")]
@@ -30,33 +39,52 @@ def code_spans(markdown):
 
 
 def introductions(nb):
-    """Return the text in which a notebook introduces names: its code cells and the code in its prose."""
-    return [text for cell in nb.cells
-            for text in ([cell.source] if cell.cell_type == "code" else code_spans(cell.source))]
+    """Return the text in which a notebook introduces names: its code cells and the code in its
+    prose.
+    """
+    return [
+        text
+        for cell in nb.cells
+        for text in ([cell.source] if cell.cell_type == "code" else code_spans(cell.source))
+    ]
+
+
+def markdown(path):
+    """Return the Markdown of a notebook or a page."""
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def prose(path):
     """Return the Markdown of a notebook or a page, without code and formulas."""
-    if path.suffix == ".ipynb":
-        cells = nbformat.read(path, as_version=4).cells
-        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    else:
-        text = path.read_text(encoding="utf-8")
+    text = markdown(path)
     return re.sub(r"(?s)(`+).+?\1|\$\$.+?\$\$|\$[^$\n]+\$", "", text)
 
 
 def links(text):
     """Return the targets of Markdown links, pictures and references, and of HTML attributes."""
-    return (re.findall(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)", text)
-            + re.findall(r"(?m)^\[[^\]]+\]:\s*(\S+)", text)
-            + re.findall(r"(?:href|src)=\"([^\"]+)\"", text))
+    return (
+        re.findall(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)", text)
+        + re.findall(r"(?m)^\[[^\]]+\]:\s*(\S+)", text)
+        + re.findall(r"(?:href|src)=\"([^\"]+)\"", text)
+    )
 
 
 def anchors(path):
-    """Return the names that headings can be linked by: JupyterLab's form, and the lower-case form of code hosts."""
+    """Return what a link can lead to: headings, in JupyterLab's form and in the lower-case form of
+    code hosts; equations with a number and statements in bold, in the form that the website gives
+    them."""
     titles = re.findall(r"(?m)^#{1,6} (.+?)\s*$", prose(path))
     host = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
-    return {title.replace(" ", "-") for title in titles} | set(host)
+    text, own = markdown(path), path.name[:2].lstrip("0")
+    numbers = [("equation", number) for number in re.findall(r"\\tag\{([\d.]+)\}", text)]
+    numbers += re.findall(
+        rf"(?:\A|(?<=\n\n))\*\*({site_pages.STATEMENTS})\s({own}\.\d+)\b", text, re.IGNORECASE
+    )
+    named = {f"{kind.lower()}-{number.replace('.', '-')}" for kind, number in numbers}
+    return {title.replace(" ", "-") for title in titles} | set(host) | named
 
 
 def dead_links(path):
@@ -65,9 +93,11 @@ def dead_links(path):
     for target in links(prose(path)):
         if OUTSIDE.match(target):
             continue
-        file, _, anchor = target.partition("#")
+        file, _, anchor = unquote(target).partition("#")
         to = (path.parent / file).resolve() if file else path
-        if not to.exists() or (anchor and to.suffix in (".ipynb", ".md") and anchor not in anchors(to)):
+        if not to.exists() or (
+            anchor and to.suffix in (".ipynb", ".md") and anchor not in anchors(to)
+        ):
             dead.append(target)
     return dead
 
@@ -75,23 +105,43 @@ def dead_links(path):
 def missing_names(modules, texts):
     """Return the public names, as `module.name`, that occur in none of the texts."""
     text = "\n".join(texts)
-    every = [f"{module}.{name}" for module, source in modules.items() for name in public_names(source)]
+    every = [
+        f"{module}.{name}" for module, source in modules.items() for name in public_names(source)
+    ]
     return [name for name in every if not re.search(rf"\b{re.escape(name)}\b", text)]
 
 
 def test_every_public_name_of_dputils_is_introduced():
-    modules = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "dputils").glob("[!_]*.py"))}
-    texts = [text for path in NOTEBOOKS for text in introductions(nbformat.read(path, as_version=4))]
+    modules = {
+        path.stem: path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "dputils").glob("[!_]*.py"))
+    }
+    texts = [
+        text for path in NOTEBOOKS for text in introductions(nbformat.read(path, as_version=4))
+    ]
     texts += [span for page in PAGES[:1] for span in code_spans(page.read_text(encoding="utf-8"))]
     missing = missing_names(modules, texts)
-    missing += [f"python -m dputils.{name}" for name, source in modules.items()
-                if "\ndef main(" in source and not any(f"python -m dputils.{name}" in text for text in texts)]
-    assert not missing, f"in no code cell, and in no `code` of a text cell or the README: {', '.join(missing)}"
+    missing += [
+        f"python -m dputils.{name}"
+        for name, source in modules.items()
+        if "\ndef main(" in source
+        and not any(f"python -m dputils.{name}" in text for text in texts)
+    ]
+    assert not missing, (
+        f"in no code cell, and in no `code` of a text cell or the README: {', '.join(missing)}"
+    )
 
 
 def test_a_name_that_no_chapter_introduces_is_found():
-    lines = ["import numpy as np", "SCALE = 1", "def draw(): return 4", "def bits(): return 0", "def size(): return 2",
-             "def _own(): return 5", "class Law: x = 6"]
+    lines = [
+        "import numpy as np",
+        "SCALE = 1",
+        "def draw(): return 4",
+        "def bits(): return 0",
+        "def size(): return 2",
+        "def _own(): return 5",
+        "class Law: x = 6",
+    ]
     modules = {"noise": "\n".join(lines), "run": "def find(): pass\ndef main(): pass"}
     half = {"curves": "from dputils._half import shown, helper, _own\ndef slope(): return helper()"}
     assert missing_names(half, []) == ["curves.slope", "curves.shown"]
@@ -103,7 +153,9 @@ def test_a_name_that_no_chapter_introduces_is_found():
 
 
 def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_03():
-    assert (ROOT / ".github" / "picture.png").read_bytes() == book.first_picture(ROOT / "notebooks" / "03-laplace-mechanism.ipynb")
+    assert (ROOT / ".github" / "picture.png").read_bytes() == book.first_picture(
+        ROOT / "notebooks" / "03-laplace-mechanism.ipynb"
+    )
 
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
@@ -114,7 +166,22 @@ def test_links_lead_somewhere(path):
 def test_a_dead_link_is_found(tmp_path):
     (tmp_path / "02.md").write_text("# One two, three\n")
     page = tmp_path / "01.md"
-    page.write_text("# Here\n[a](02.md) ![b](no.png) [c](02.md#One-two,-three) [d](02.md#one-two-three)\n"
-                    "[e](02.md#four) [f](#Here) [g](#There) <img src=\"none.png\"> [h](https://example.org/x) `[code](x)`\n"
-                    "$[0](1)$\n\n[ref]: gone.md\n")
+    page.write_text(
+        "# Here\n[a](02.md) ![b](no.png) [c](02.md#One-two,-three) [d](02.md#one-two-three)\n"
+        '[e](02.md#four) [f](#Here) [g](#There) <img src="none.png"> [h](https://example.org/x)\n'
+        "`[code](x)` $[0](1)$\n\n[ref]: gone.md\n"
+    )
+    (tmp_path / "03.md").write_text(
+        "$$ x \\tag{3.1} $$\n\n**Theorem 3.2 (Nobody).** By **Lemma 3.3**, so.\n\n"
+        "**Theorem 4.1** of 04.\n"
+    )
+    mentions = [
+        "03.md#equation-3-1",
+        "03.md#theorem-3-2",
+        "03.md#lemma-3-3",
+        "03.md#theorem-4-1",
+        "03.md#equation-3-2",
+    ]
+    (tmp_path / "05.md").write_text(" ".join(f"[x]({mention})" for mention in mentions))
+    assert dead_links(tmp_path / "05.md") == mentions[2:]
     assert dead_links(page) == ["no.png", "02.md#four", "#There", "gone.md", "none.png"]

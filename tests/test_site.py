@@ -1,4 +1,7 @@
-"""The website of the book as it is stored: complete, without a dead link, and right in a browser, if there is one."""
+"""The website of the book as it is stored: complete, without a dead link, and right in a browser,
+if there is one.
+"""
+
 import os
 import re
 import shutil
@@ -12,28 +15,46 @@ import pytest
 
 from tools import setup, site
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+)
 
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """The site of the book as it is stored."""
     into = tmp_path_factory.mktemp("book") / "site"
-    done = subprocess.run([sys.executable, "-m", "tools.site", "--into", into], cwd=setup.ROOT, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.site", "--into", into],
+        cwd=setup.ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert done.returncode == 0, done.stdout
     return into
 
 
 @pytest.fixture
 def damaged(book, tmp_path):
-    """A function that writes HTML at the end of the first chapter in a copy of the site, and returns the page."""
+    """A function that writes HTML at the end of the first chapter in a copy of the site, and
+    returns the page.
+    """
+
     def damage(wrong):
-        page = shutil.copytree(book, tmp_path / "site") / "notebooks" / "00-how-this-book-works.html"
+        page = (
+            shutil.copytree(book, tmp_path / "site") / "notebooks" / "00-how-this-book-works.html"
+        )
         text = page.read_text(encoding="utf-8")
         assert text.count("</article>") == 1
         page.write_text(text.replace("</article>", f"{wrong}</article>"), encoding="utf-8")
         return page
+
     return damage
 
 
@@ -69,7 +90,12 @@ def dead(folder):
             if re.match(r"[a-z]+:", address):
                 continue
             target = (path.parent / unquote(file.split("?")[0])).resolve() if file else path
-            if not target.is_file() or anchor and target in known and unquote(anchor) not in known[target].ids:
+            if (
+                not target.is_file()
+                or anchor
+                and target in known
+                and unquote(anchor) not in known[target].ids
+            ):
                 found.append(f"{path.relative_to(folder)}: {address}")
     return found
 
@@ -79,7 +105,9 @@ def test_a_chapter_has_one_number_and_a_part(tmp_path):
         (tmp_path / f"{name}.ipynb").touch()
     assert sorted(site.chapters(tmp_path)) == [3, 4]
     (tmp_path / "03-c.ipynb").touch()
-    with pytest.raises(ValueError, match="two notebooks have the number 03: 03-a.ipynb and 03-c.ipynb"):
+    with pytest.raises(
+        ValueError, match="two notebooks have the number 03: 03-a.ipynb and 03-c.ipynb"
+    ):
         site.chapters(tmp_path)
     (tmp_path / "03-c.ipynb").rename(tmp_path / "22-c.ipynb")
     with pytest.raises(ValueError, match="22-c.ipynb belongs to no part of the book"):
@@ -87,7 +115,10 @@ def test_a_chapter_has_one_number_and_a_part(tmp_path):
 
 
 def test_the_readme_has_the_same_parts():
-    rows = re.findall(r"(?m)^\| ([IV]+ [^|]*|) ?\|([^|]*)\|", (setup.ROOT / "README.md").read_text(encoding="utf-8"))
+    rows = re.findall(
+        r"(?m)^\| ([IV]+ [^|]*|) ?\|([^|]*)\|",
+        (setup.ROOT / "README.md").read_text(encoding="utf-8"),
+    )
     parts, numbers = [], []
     for part, listed in rows:
         if part.strip():
@@ -100,29 +131,45 @@ def test_the_readme_has_the_same_parts():
 
 def test_every_chapter_has_a_page_and_every_link_leads_somewhere(book):
     found = site.chapters(setup.ROOT / "notebooks")
-    assert {path.stem for path in (book / "notebooks").glob("*.html")} == {path.stem for path in found.values()}
+    assert {path.stem for path in (book / "notebooks").glob("*.html")} == {
+        path.stem for path in found.values()
+    }
     home = (book / "index.html").read_text(encoding="utf-8")
-    shown = [title for title, numbers in site.PARTS[1:] if any(number in found for number in numbers)]
+    shown = [
+        title for title, numbers in site.PARTS[1:] if any(number in found for number in numbers)
+    ]
     assert re.findall(r'caption-text">Part ([^<]*)<', home) == shown
     assert dead(book) == []
     for path in pages_of(book):
         page = Page(path)
-        assert not [address for address in page.loads if re.match(r"(?:[a-z]+:)?//", address)], path.name
+        assert not [address for address in page.loads if re.match(r"(?:[a-z]+:)?//", address)], (
+            path.name
+        )
         assert all(len(picture.get("alt", "")) >= 20 for picture in page.pictures), path.name
 
 
 def test_every_figure_is_on_its_page(book):
     for path in (book / "_sources" / "notebooks").iterdir():
-        outputs = [output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", [])]
-        figures = [output.data["text/plain"] for output in outputs if "image/png" in output.get("data", {})]
+        outputs = [
+            output
+            for cell in nbformat.read(path, as_version=4).cells
+            for output in cell.get("outputs", [])
+        ]
+        figures = [
+            output.data["text/plain"] for output in outputs if "image/png" in output.get("data", {})
+        ]
         pictures = Page(book / "notebooks" / f"{path.stem}.html").pictures
         assert [f"[figure: {picture['alt']}]" for picture in pictures] == figures
 
 
 def test_a_dead_link_would_be_found(damaged):
     gone = ("gone.html", "#gone", "03-laplace-mechanism.html#gone")
-    page = damaged("".join(f'<a href="{address}">x</a>' for address in gone) + '<img src="gone.png">')
-    assert dead(page.parents[1]) == [f"notebooks/{page.name}: {address}" for address in (*gone, "gone.png")]
+    page = damaged(
+        "".join(f'<a href="{address}">x</a>' for address in gone) + '<img src="gone.png">'
+    )
+    assert dead(page.parents[1]) == [
+        f"notebooks/{page.name}: {address}" for address in (*gone, "gone.png")
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +177,23 @@ def browser():
     """A Chromium that is installed here and finds no host."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not found:
-        pytest.skip(f"no browser to look at the site with: none of {', '.join(BROWSERS)} is installed")
+        pytest.skip(
+            f"no browser to look at the site with: none of {', '.join(BROWSERS)} is installed"
+        )
     from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        started = driver.chromium.launch(
+            executable_path=found,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--host-resolver-rules=MAP * ~NOTFOUND",
+            ],
+        )
         yield started
         started.close()
 
@@ -150,23 +208,41 @@ WIDE = """() => [...document.querySelectorAll('div.math')].filter(e =>
 
 
 def problems(browser, path, formulas):
-    """Open a page at the width of a desk and of a phone and return what is wrong with it, one sentence each."""
+    """Open a page at the width of a desk and of a phone and return what is wrong with it, one
+    sentence each.
+    """
     said, context = [], browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.on("request", lambda made: re.match("file:|data:|blob:", made.url) or said.append(f"asks {made.url}"))
-    page.on("requestfailed", lambda request: said.append(f"does not get {os.path.basename(request.url)}"))
-    page.on("console", lambda told: told.type in ("error", "warning") and said.append(f"{told.type}: {told.text}"))
+    page.on(
+        "request",
+        lambda made: re.match("file:|data:|blob:", made.url) or said.append(f"asks {made.url}"),
+    )
+    page.on(
+        "requestfailed",
+        lambda request: said.append(f"does not get {os.path.basename(request.url)}"),
+    )
+    page.on(
+        "console",
+        lambda told: told.type in ("error", "warning") and said.append(f"{told.type}: {told.text}"),
+    )
     page.on("pageerror", lambda error: said.append(f"error: {error}"))
     page.goto(path.as_uri())
-    page.wait_for_function("window.MathJax === undefined || MathJax.startup.promise.then(() => true)")
+    page.wait_for_function(
+        "window.MathJax === undefined || MathJax.startup.promise.then(() => true)"
+    )
     count = lambda selector: page.locator(selector).count()
     if (shown := count("article mjx-container")) != formulas:
         said.append(f"{shown} formulas, {formulas} are in its source")
     if wrong := count("mjx-merror, mjx-container [style*='color: red']"):
         said.append(f"{wrong} formulas are not understood")
     said += [f"raw formula {text}" for text in page.evaluate(RAW)]
-    said += [f"picture {name} is not drawn" for name in page.evaluate(
-        "[...document.images].filter(e => e.checkVisibility() && !e.naturalWidth).map(e => e.getAttribute('src'))")]
+    said += [
+        f"picture {name} is not drawn"
+        for name in page.evaluate(
+            "[...document.images].filter(e => e.checkVisibility() && !e.naturalWidth)"
+            ".map(e => e.getAttribute('src'))"
+        )
+    ]
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         if (whole := page.evaluate("document.documentElement.scrollWidth")) > width:
@@ -194,24 +270,38 @@ def formulas_of(path, folder):
 
 
 def test_every_page_looks_right_in_a_browser_without_a_network(book, browser):
-    told = {path.name: problems(browser, path, formulas_of(path, book)) for path in pages_of(book)
-            if path.name != "search.html"}
+    told = {
+        path.name: problems(browser, path, formulas_of(path, book))
+        for path in pages_of(book)
+        if path.name != "search.html"
+    }
     assert {name: said for name, said in told.items() if said} == {}
     assert formulas_of(book / "notebooks" / "03-laplace-mechanism.html", book) > 100
 
 
 def test_the_browser_notices_what_is_wrong(damaged, browser):
-    page = damaged(r"""<img src="gone.png"><img src="https://example.org/x.png"><div style="width: 900px">wide</div>
-        <p>$x_1$</p><p class="math">\(\nonsense\) \(\frac\)</p><script>console.error("oops")</script>
-        <div class="math" style="flex-direction: row-reverse"><p style="flex: none; width: 1500px">cut</p></div>""")
+    page = damaged(r"""<img src="gone.png"><img src="https://example.org/x.png">
+        <div style="width: 900px">wide</div>
+        <p>$x_1$</p><p class="math">\(\nonsense\) \(\frac\)</p>
+        <script>console.error("oops")</script>
+        <div class="math" style="flex-direction: row-reverse">
+        <p style="flex: none; width: 1500px">cut</p></div>""")
     known = formulas_of(page, page.parents[1])
     told = problems(browser, page, known)
-    for sentence in ("asks https://example.org/x.png", "does not get gone.png", "error: oops",
-                     f"{known + 2} formulas, {known} are in its source", "2 formulas are not understood",
-                     "raw formula $x_1$", "picture gone.png is not drawn",
-                     "1 equations lose their beginning on a screen of 1280"):
+    for sentence in (
+        "asks https://example.org/x.png",
+        "does not get gone.png",
+        "error: oops",
+        f"{known + 2} formulas, {known} are in its source",
+        "2 formulas are not understood",
+        "raw formula $x_1$",
+        "picture gone.png is not drawn",
+        "1 equations lose their beginning on a screen of 1280",
+    ):
         assert sentence in told, told
-    assert any(re.match(r"is \d+ pixels wide on a screen of 390", sentence) for sentence in told), told
+    assert any(re.match(r"is \d+ pixels wide on a screen of 390", sentence) for sentence in told), (
+        told
+    )
 
 
 def test_the_search_finds_a_word_and_there_is_one_field(book, browser):
@@ -219,7 +309,12 @@ def test_the_search_finds_a_word_and_there_is_one_field(book, browser):
     errors = []
     page.on("console", lambda told: told.type == "error" and errors.append(told.text))
     page.goto((book / "index.html").as_uri())
-    assert page.locator(".search-button-field, .search-button, form.bd-search").locator("visible=true").count() == 1
+    assert (
+        page.locator(".search-button-field, .search-button, form.bd-search")
+        .locator("visible=true")
+        .count()
+        == 1
+    )
     page.keyboard.press("Control+k")
     page.keyboard.type("staircase")
     page.keyboard.press("Enter")
@@ -229,7 +324,10 @@ def test_the_search_finds_a_word_and_there_is_one_field(book, browser):
     assert "03 The Laplace mechanism" in found.all_inner_texts()
     found.first.click()
     page.wait_for_url("**/notebooks/*")
-    assert page.locator("article h1").inner_text().startswith("03 The Laplace mechanism") and errors == []
+    assert (
+        page.locator("article h1").inner_text().startswith("03 The Laplace mechanism")
+        and errors == []
+    )
     page.close()
 
 

@@ -23,7 +23,7 @@ from tools import chapters, form, stored
 from tools.stored import code_cells, headings, outputs, place, section, shown, tagged
 
 KINDS = ("chapter", "essay", "reference", "template")
-CELLS, WORDS, BYTES, SECONDS = (45, 130), (1800, 5000), 1_000_000, 60
+CELLS, WORDS, BYTES = (45, 130), (1800, 5000), 1_000_000
 FIGURES, EXERCISES, ALT = 5, (4, 6), 20
 SECTIONS = (
     "Against the sources",
@@ -76,12 +76,19 @@ class Limits:
     visible: int  # lines of a code cell that is not folded
     folded: int  # lines of one that is
     width: int  # the page cuts longer code lines off at the right
+    seconds: float  # of processor time of a run with the stored parameters
+    rerun: float  # and at the ends of their ranges
 
 
 LIMITS = {
-    False: Limits(CELLS[1], WORDS[1], 25, 25, 100),
-    True: Limits(120, 4000, 15, 25, 88),
+    False: Limits(CELLS[1], WORDS[1], 25, 25, 100, 60, 120),
+    True: Limits(120, 4000, 15, 25, 88, 40, 40),
 }  # by recut
+
+
+def limits(nb):
+    """Return the limits that hold a notebook."""
+    return LIMITS[bool(stored.about(nb).get("recut"))]
 
 
 def problems(path, nb=None):
@@ -119,14 +126,14 @@ def named(path, nb):
 
 def within_limits(path, nb):
     """No more cells, words, lines, characters in a line and bytes than a reader can take."""
-    recut = bool(stored.about(nb).get("recut"))
-    limits, words = LIMITS[recut], stored.words(nb) if recut else stored.all_words(nb)
-    if len(nb.cells) > limits.cells:
-        yield f"{len(nb.cells)} cells, at most {limits.cells} are allowed"
-    if words > limits.words:
-        yield f"{words} words of text, at most {limits.words} are allowed"
+    most, recut = limits(nb), stored.about(nb).get("recut")
+    words = stored.words(nb) if recut else stored.all_words(nb)
+    if len(nb.cells) > most.cells:
+        yield f"{len(nb.cells)} cells, at most {most.cells} are allowed"
+    if words > most.words:
+        yield f"{words} words of text, at most {most.words} are allowed"
     for i, cell in code_cells(nb):
-        yield from _cell_within(limits, nb, i, cell)
+        yield from _cell_within(most, nb, i, cell)
     size = path.stat().st_size if path.exists() else len(nbformat.writes(nb).encode())
     if size > BYTES:
         yield f"the file has {size} bytes, at most {BYTES} are allowed"

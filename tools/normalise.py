@@ -1,7 +1,10 @@
-"""The one stored form of a notebook: what depends on the run, the machine or the editor is taken out.
+"""The one stored form of a notebook: what depends on the run, the machine or the editor is taken
+out.
 
-`normalise` changes a notebook in place, `text` is what goes into the file. Normalising twice changes nothing.
+`normalise` changes a notebook in place, `text` is what goes into the file. Normalising twice
+changes nothing.
 """
+
 import hashlib
 import re
 
@@ -16,7 +19,9 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def normalise(nb, stem):
-    """Bring a notebook into its stored form and return it; `stem` is its file name without `.ipynb`."""
+    """Bring a notebook into its stored form and return it; `stem` is its file name without
+    `.ipynb`.
+    """
     own = nb.metadata.get("dputils")
     nb.metadata = nbformat.from_dict({**METADATA, **({"dputils": own} if own else {})})
     nb.nbformat, nb.nbformat_minor = 4, 5
@@ -46,7 +51,9 @@ def _cell_metadata(metadata):
 
 
 def _cell_id(cell, stem, taken):
-    """Return the id that was given here before, else one from the source as it is now: insertions renumber nothing."""
+    """Return the id that was given here before, else one from the source as it is now: insertions
+    renumber nothing.
+    """
     if ID.fullmatch(cell.get("id", "")) and cell.id not in taken:
         return cell.id
     copy = 0

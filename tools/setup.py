@@ -1,9 +1,11 @@
 """Make `.venv` hold what requirements.lock says: `python -m tools.setup [--no-uv]`, called by make.
 
-Only the standard library and pip are needed. `uv` does the same several times faster and is used when it can be had.
-The stamp is written last and holds the folder's name; without a fitting stamp the environment is built anew, so that
-an interrupted set-up or a copied folder never passes for a finished one.
+Only the standard library and pip are needed. `uv` does the same several times faster and is used
+when it can be had. The stamp is written last and holds the folder's name; without a fitting stamp
+the environment is built anew, so that an interrupted set-up or a copied folder never passes for a
+finished one.
 """
+
 import os
 import re
 import shutil
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -18,6 +21,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / ".stamp"
 LOCK = ROOT / "requirements.lock"
+PIP = (PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input")
 
 
 def admitted():
@@ -30,54 +34,106 @@ def admitted():
 def runs(*command, **options):
     """Return whether a command exists and succeeds; its output is dropped."""
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options).returncode == 0
+        return (
+            subprocess.run(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
+            ).returncode
+            == 0
+        )
     except OSError:
         return False
 
 
 def create():
-    """Create an empty environment with pip, also where the system's Python comes without `ensurepip`."""
+    """Create an empty environment with pip, also where the system's Python comes without
+    `ensurepip`.
+    """
     base = getattr(sys, "_base_executable", None) or sys.executable
     if not runs(base, "-m", "venv", "--clear", VENV):
         subprocess.run([base, "-m", "venv", "--clear", "--without-pip", VENV], check=True)
         subprocess.run([base, "-m", "pip", "--python", PYTHON, "install", "-qq", "pip"], check=True)
 
 
+def locked(name):
+    """Return what the lock says about one package, `(version, lines)`, the lines with its hashes;
+    None if nothing.
+    """
+    found = re.search(
+        rf"(?m)^{re.escape(name)}==(\S+).*(?:\n .*)*", LOCK.read_text(encoding="utf-8")
+    )
+    return found and (found[1], f"{found[0]}\n")
+
+
 def find_uv():
-    """Return a working `uv`: the one on the PATH, the one in the environment, one that pip installs there, or None."""
+    """Return a `uv` of the locked version: the one on the PATH, the one in the environment, one
+    that pip installs there.
+
+    None if there is none, or if the lock does not name it.
+    """
+    version, lines = locked("uv") or (None, None)
     for candidate in filter(None, (shutil.which("uv"), str(BIN / "uv"))):
-        if runs(candidate, "--version"):
+        if version and says(candidate, "--version").split()[1:2] == [version]:
             return candidate
-    runs(PYTHON, "-m", "pip", "install", "-qq", "uv")
-    return str(BIN / "uv") if runs(str(BIN / "uv"), "--version") else None
+    if version:
+        with TemporaryDirectory() as folder:
+            wanted = Path(folder) / "uv.txt"
+            wanted.write_text(lines, encoding="utf-8")
+            runs(*PIP, "--require-hashes", "--no-deps", "-r", wanted)
+    return str(BIN / "uv") if runs(BIN / "uv", "--version") else None
+
+
+def says(*command):
+    """Return what a command prints, nothing if it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout
+    except OSError:
+        return ""
 
 
 def install(uv):
-    """Install the lock and, editable, this folder: with `uv` if it is given and works, else with pip. Return which."""
-    what = ["--no-deps", "-r", LOCK, "-e", ROOT]
-    if uv:
-        environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
-        command = [uv, "pip", "install", "--quiet", "--python", PYTHON, *what]
-        if subprocess.run(command, env=environment, cwd=ROOT).returncode == 0:
-            return "uv"
-        print("uv did not succeed; trying pip", flush=True)
-    subprocess.run([PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *what], check=True, cwd=ROOT)
-    return "pip"
+    """Install the lock, with its hashes, by `uv` if it is given and works, else by pip. Return
+    which did.
+
+    Then install this folder, editable: no hash can be checked for it, so it is a step of its own,
+    and it is built with what the lock has installed, not with something that is fetched for it.
+    """
+    lock = ["--require-hashes", "--no-deps", "-r", LOCK]
+    environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
+    command = [uv, "pip", "install", "--quiet", "--python", PYTHON, *lock]
+    tool = (
+        "uv" if uv and subprocess.run(command, env=environment, cwd=ROOT).returncode == 0 else "pip"
+    )
+    if tool == "pip":
+        if uv:
+            print("uv did not succeed; trying pip", flush=True)
+        subprocess.run([*PIP, *lock], check=True, cwd=ROOT)
+    subprocess.run([*PIP, "--no-deps", "--no-build-isolation", "-e", ROOT], check=True, cwd=ROOT)
+    return tool
 
 
 def main(arguments):
     """Set up, or with `--probe` only say by the exit status whether this interpreter will do."""
     low, high = admitted()
     if sys.version_info[0] != 3 or not low <= sys.version_info[1] < high:
-        sys.exit(f"the book needs Python 3.{low} to 3.{high - 1}, this is {sys.version.split()[0]} ({sys.executable})")
+        sys.exit(
+            f"the book needs Python 3.{low} to 3.{high - 1}, "
+            f"this is {sys.version.split()[0]} ({sys.executable})"
+        )
     if "--probe" in arguments:
         return
     start = time.monotonic()
     use_uv = "--no-uv" not in arguments
-    count = len(LOCK.read_text(encoding="utf-8").splitlines())
-    print(f"Setting up .venv: Python {sys.version.split()[0]}, {count} packages, "
-          f"{'some seconds with uv, ' if use_uv else ''}about a minute with pip", flush=True)
-    whole = STAMP.exists() and STAMP.read_text(encoding="utf-8") == str(ROOT) and runs(PYTHON, "-m", "pip", "--version")
+    count = len(re.findall(r"(?m)^\S+==", LOCK.read_text(encoding="utf-8")))
+    print(
+        f"Setting up .venv: Python {sys.version.split()[0]}, {count} packages, "
+        f"{'some seconds with uv, ' if use_uv else ''}about a minute with pip",
+        flush=True,
+    )
+    whole = (
+        STAMP.exists()
+        and STAMP.read_text(encoding="utf-8") == str(ROOT)
+        and runs(PYTHON, "-m", "pip", "--version")
+    )
     STAMP.unlink(missing_ok=True)
     if not whole:
         create()
@@ -92,6 +148,7 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except subprocess.CalledProcessError as error:
-        sys.exit(f"set-up failed: {' '.join(map(str, error.cmd[:6]))} ... ended with status {error.returncode}")
+        command = " ".join(map(str, error.cmd[:6]))
+        sys.exit(f"set-up failed: {command} ... ended with status {error.returncode}")
     except KeyboardInterrupt:
         sys.exit("set-up interrupted; the next make starts it again")

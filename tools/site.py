@@ -1,11 +1,14 @@
-"""The book as a website that needs no network: `python -m tools.site [--into FOLDER]`, called by `make site`.
+"""The book as a website that needs no network: `python -m tools.site [--into FOLDER]`, called by
+`make site`.
 
-Nothing is executed: the pages show the stored outputs. The sources are laid out in a working folder (byte copies of the
-notebooks, the README as the first page with the table of contents by parts), Sphinx with myst-nb makes pages of them,
-`site_pages.py` adds what plain Markdown cannot say, and the finished site takes the place of the old one in one step.
-A warning is an error. Formulas are set in the reader's browser by the copy of MathJax that comes out of the installed
-package sphinx-mathjax-offline; what the pages need of it is copied beside them.
+Nothing is executed: the pages show the stored outputs. The sources are laid out in a working folder
+(byte copies of the notebooks, the README as the first page with the table of contents by parts),
+Sphinx with myst-nb makes pages of them, `site_pages.py` adds what plain Markdown cannot say, and
+the finished site takes the place of the old one in one step. A warning is an error. Formulas are
+set in the reader's browser by the copy of MathJax that comes out of the installed package
+sphinx-mathjax-offline; what the pages need of it is copied beside them.
 """
+
 import argparse
 import io
 import re
@@ -17,22 +20,49 @@ from pathlib import Path
 
 from tools import setup
 
-PARTS = (("", range(0, 1)), ("I Foundations", range(1, 7)), ("II Statistics", range(7, 11)),
-         ("III Linear queries and places", range(11, 14)), ("IV Learning", range(14, 18)), ("V Trust", range(18, 22)))
-BESIDE = ("data/README.md", "LICENSE", "LICENSE-text", "CITATION.cff", ".github/picture.png")  # the README links there
-FORMULAS = ("tex-chtml.js", "input/tex/extensions", "output/chtml/fonts/woff-v2")  # what is needed of MathJax
-PLAIN = ["front_matter", "myst_line_comment", "myst_block_break", "myst_target", "myst_role", "footnote_def",
-         "footnote_ref"]  # extensions of Markdown that JupyterLab does not know
+PARTS = (
+    ("", range(0, 1)),
+    ("I Foundations", range(1, 7)),
+    ("II Statistics", range(7, 11)),
+    ("III Linear queries and places", range(11, 14)),
+    ("IV Learning", range(14, 18)),
+    ("V Trust", range(18, 22)),
+)
+BESIDE = (
+    "data/README.md",
+    "LICENSE",
+    "LICENSE-text",
+    "CITATION.cff",
+    ".github/picture.png",
+)  # the README links there
+FORMULAS = (
+    "tex-chtml.js",
+    "input/tex/extensions",
+    "output/chtml/fonts/woff-v2",
+)  # what is needed of MathJax
+PLAIN = [
+    "front_matter",
+    "myst_line_comment",
+    "myst_block_break",
+    "myst_target",
+    "myst_role",
+    "footnote_def",
+    "footnote_ref",
+]  # extensions of Markdown that JupyterLab does not know
 FOOTER = "Text and figures: CC BY 4.0. Code: MIT. Data: see <em>The data of the book</em>."
 
 
 def chapters(folder):
-    """Return the notebooks of a folder that are chapters, `{number: path}`; each number belongs to one part."""
+    """Return the notebooks of a folder that are chapters, `{number: path}`; each number belongs to
+    one part.
+    """
     found = {}
     for path in sorted(folder.glob("[0-9][0-9]-*.ipynb")):
         number = int(path.name[:2])
         if number in found:
-            raise ValueError(f"two notebooks have the number {number:02}: {found[number].name} and {path.name}")
+            raise ValueError(
+                f"two notebooks have the number {number:02}: {found[number].name} and {path.name}"
+            )
         if not any(number in numbers for _, numbers in PARTS):
             raise ValueError(f"{path.name} belongs to no part of the book")
         found[number] = path
@@ -40,15 +70,27 @@ def chapters(folder):
 
 
 def contents(found, appendix):
-    """Return the table of contents of the site, by parts, as Markdown for the end of the first page."""
-    lists = [(f":caption: Part {title}\n" if title else "",
-              [f"notebooks/{found[number].stem}" for number in numbers if number in found]) for title, numbers in PARTS]
-    return "".join(f"\n```{{toctree}}\n:hidden:\n{caption}\n" + "\n".join(pages) + "\n```\n"
-                   for caption, pages in [*lists, (":caption: Appendix\n", appendix)] if pages)
+    """Return the table of contents of the site, by parts, as Markdown for the end of the first
+    page.
+    """
+    lists = [
+        (
+            f":caption: Part {title}\n" if title else "",
+            [f"notebooks/{found[number].stem}" for number in numbers if number in found],
+        )
+        for title, numbers in PARTS
+    ]
+    return "".join(
+        f"\n```{{toctree}}\n:hidden:\n{caption}\n" + "\n".join(pages) + "\n```\n"
+        for caption, pages in [*lists, (":caption: Appendix\n", appendix)]
+        if pages
+    )
 
 
 def lay_out(root, source):
-    """Fill the folder `source` with what Sphinx reads: pages, the files they link to, styles and the formula setter."""
+    """Fill the folder `source` with what Sphinx reads: pages, the files they link to, styles and
+    the formula setter.
+    """
     found = chapters(root / "notebooks")
     beside = [name for name in BESIDE if (root / name).exists()]
     for name in [*(f"notebooks/{path.name}" for path in found.values()), *beside]:
@@ -71,42 +113,79 @@ def settings(source):
     """Return the configuration of Sphinx."""
     title = (source / "index.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
     return {
-        "project": title, "html_title": title, "author": "", "copyright": "", "root_doc": "index",
+        "project": title,
+        "html_title": title,
+        "author": "",
+        "copyright": "",
+        "root_doc": "index",
         "smartquotes": False,
         "extensions": ["myst_nb", "sphinx.ext.mathjax", "tools.site_pages"],
-        "nb_execution_mode": "off", "nb_ipywidgets_js": {},
-        "nb_mime_priority_overrides": [("html", "image/png", 5)],  # the still picture of an explorer, not its sliders
+        "nb_execution_mode": "off",
+        "nb_ipywidgets_js": {},
+        "nb_mime_priority_overrides": [
+            ("html", "image/png", 5)
+        ],  # the still picture of an explorer, not its sliders
         "suppress_warnings": ["mystnb.unknown_mime_type"],  # results records, read by programs
-        "myst_enable_extensions": ["dollarmath"], "myst_dmath_double_inline": True, "myst_dmath_allow_labels": False,
-        "myst_disable_syntax": PLAIN, "myst_heading_anchors": 4,
+        "myst_enable_extensions": ["dollarmath"],
+        "myst_dmath_double_inline": True,
+        "myst_dmath_allow_labels": False,
+        "myst_disable_syntax": PLAIN,
+        "myst_heading_anchors": 4,
         "myst_heading_slug_func": "tools.site_pages.slug",
         "mathjax_path": "mathjax/tex-chtml.js",
-        "mathjax3_config": {"options": {"enableMenu": False},  # its menu offers parts that are not copied
-                            "chtml": {"matchFontHeight": False, "scale": 1.1}},
+        "mathjax3_config": {
+            "options": {"enableMenu": False},  # its menu offers parts that are not copied
+            "chtml": {"matchFontHeight": False, "scale": 1.1},
+        },
         "html_theme": "sphinx_book_theme",
-        "html_static_path": [str(source / "_static")], "html_css_files": ["site.css"],
+        "html_static_path": [str(source / "_static")],
+        "html_css_files": ["site.css"],
         "html_theme_options": {
-            "toc_title": "On this page", "show_toc_level": 2, "extra_footer": FOOTER,
-            "search_bar_text": "Search the book", "use_fullscreen_button": False,
-            "navbar_start": [], "navbar_center": [], "navbar_end": [], "navbar_persistent": []},
+            "toc_title": "On this page",
+            "show_toc_level": 2,
+            "extra_footer": FOOTER,
+            "search_bar_text": "Search the book",
+            "use_fullscreen_button": False,
+            "navbar_start": [],
+            "navbar_center": [],
+            "navbar_end": [],
+            "navbar_persistent": [],
+        },
         "html_context": {"default_mode": "auto"},
-        "html_show_search_summary": False,  # summaries are fetched, which a page opened as a file may not do
-        "html_use_index": False, "html_domain_indices": False, "html_show_sphinx": False, "html_show_copyright": False,
+        # summaries are fetched, which a page opened as a file may not do
+        "html_show_search_summary": False,
+        "html_use_index": False,
+        "html_domain_indices": False,
+        "html_show_sphinx": False,
+        "html_show_copyright": False,
     }
 
 
 def build(root, into):
-    """Build the site of the book in `root` and return Sphinx's warnings; if there are any, `into` is left as it was."""
+    """Build the site of the book in `root` and return Sphinx's warnings; if there are any, `into`
+    is left as it was.
+    """
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
+
     work = into.with_name(into.name + ".work")
     shutil.rmtree(work, ignore_errors=True)
     try:
         source, warnings = work / "source", io.StringIO()
         lay_out(root, source)
         with patch_docutils(), docutils_namespace():
-            app = Sphinx(source, None, work / "site", work / "doctrees", "html", settings(source), status=None,
-                         warning=warnings, freshenv=True, warningiserror=True)
+            app = Sphinx(
+                source,
+                None,
+                work / "site",
+                work / "doctrees",
+                "html",
+                settings(source),
+                status=None,
+                warning=warnings,
+                freshenv=True,
+                warningiserror=True,
+            )
             app.build(force_all=True)
         told = re.sub(r"\x1b\[[\d;]*m", "", warnings.getvalue()).replace(f"{source.resolve()}/", "")
         if not told and not app.statuscode:
@@ -121,8 +200,15 @@ def build(root, into):
 
 def main(arguments=None):
     """Build the site, say where it is and how large; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tools.site", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--into", type=Path, default=setup.ROOT / "build" / "site", help="folder to fill (build/site)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.site", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        default=setup.ROOT / "build" / "site",
+        help="folder to fill (build/site)",
+    )
     parser.add_argument("--root", type=Path, default=setup.ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     start, into = time.monotonic(), options.into.resolve()
@@ -136,8 +222,8 @@ def main(arguments=None):
         return 1
     files = [path for path in into.rglob("*") if path.is_file()]
     pages = [path for path in files if path.suffix == ".html" and "_static" not in path.parts]
-    print(f"{into / 'index.html'}: {len(pages)} pages, "
-          f"{sum(path.stat().st_size for path in files) / 1e6:.1f} MB, {time.monotonic() - start:.0f} s", flush=True)
+    size, took = sum(path.stat().st_size for path in files) / 1e6, time.monotonic() - start
+    print(f"{into / 'index.html'}: {len(pages)} pages, {size:.1f} MB, {took:.0f} s", flush=True)
     return 0
 
 

@@ -1,15 +1,27 @@
-"""What nbval lets pass and only a fresh run can show; a pytest plugin, loaded by `make test` with `-p tools.strict`.
+"""What nbval lets pass and only a fresh run can show; a pytest plugin, loaded by `make test` with
+`-p tools.strict`.
 
-nbval runs each cell and compares text, JSON and errors with the stored outputs, but it skips pictures and never looks
-at the clock. Here, after each cell that nbval accepts:
+nbval runs each cell and compares text, JSON and errors with the stored outputs, but it skips
+pictures and never looks at the clock. Here, after each cell that nbval accepts:
 
 - the cell was executed when it was stored (nbval runs such a cell and compares nothing);
-- the pictures are as many as the stored ones and show the same. Under the matplotlib of the lock they must agree in the
-  pixels; under another one, which draws letters and lines a little differently, in the averages over a coarse grid;
-- a whole notebook takes its kernel at most 60 seconds of processor time.
+- the pictures are as many as the stored ones and show the same. Under the matplotlib of the lock
+they must agree in the
+  pixels; under another one, which draws letters and lines a little differently, in the averages
+  over a coarse grid;
+- a whole notebook takes its kernel no more processor time than `tools.anatomy` allows.
+
+How well must pixels agree? The wheels of the lock draw the same everywhere, but the last bit of an
+exponential depends on the processor, and can move the edge of a line over a rounding. The seven
+notebooks that were stored by one processor were run on another (without AVX-512), as it is, with
+numpy's AVX2 kernels switched off (`NPY_DISABLE_CPU_FEATURES=X86_V3`), and with those, OpenBLAS
+(`OPENBLAS_CORETYPE=Nehalem`) and the C library (`GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA`) all
+as on a processor of 2010: 4 of the pictures differed, in 1 to 29 pixels, by one grey level of 255,
+and never by two. That, and no more, is let pass.
 
 `--nbval-lax` switches all of it off. What the stored file alone can show is in `tools.anatomy`.
 """
+
 import base64
 import io
 import sys
@@ -18,12 +30,13 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from tools import lock
-from tools.anatomy import SECONDS
+from tools import anatomy, lock, report
 
-RMS = 2.0  # of 255, over the whole picture
-FAR, FEW = 64, 4  # no more than this many pixels may be further off than that: a changed digit is more
-GRID, COARSE_RMS = 12, 6.0  # two versions differ by up to 4, another histogram by 40; a moved thin line is not seen
+LEVELS, FEW = 1, 40  # of 255 grey levels, in so many pixels: see above
+GRID, COARSE_RMS = (
+    12,
+    6.0,
+)  # two versions differ by up to 4, another histogram by 40; a moved thin line is not seen
 
 
 def pytest_configure(config):
@@ -54,13 +67,24 @@ def problems(item):
         if difference := compare(*pair, exact):
             yield f"Picture {number} of the cell is not the stored one: {difference}"
     code_cells = sum(cell.cell_type == "code" for cell in item.parent.nb.cells)
-    if item.cell_num == code_cells - 1 and (seconds := kernel_seconds(item.parent.kernel)) > SECONDS:
-        yield f"The notebook took {seconds:.0f} s of processor time, at most {SECONDS} are allowed"
+    if item.cell_num == code_cells - 1:
+        yield from too_long(item)
+
+
+def too_long(item):
+    """Yield that a notebook, of which the last cell has run, took more time than is allowed."""
+    seconds, allowed = kernel_seconds(item.parent.kernel), anatomy.limits(item.parent.nb).seconds
+    report.remember(item.path.stem, "stored", seconds)
+    if seconds > allowed:
+        took = f"The notebook took {seconds:.0f} s of processor time"
+        yield f"{took}, at most {allowed:.0f} are allowed"
 
 
 def pictures(outputs):
     """Return the PNG pictures of a cell's outputs as encoded text, in order."""
-    return [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+    return [
+        output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})
+    ]
 
 
 def compare(stored, fresh, exact):
@@ -70,16 +94,26 @@ def compare(stored, fresh, exact):
     a, b = pixels(stored), pixels(fresh)
     if not exact:
         difference = np.sqrt(np.mean((coarse(a) - coarse(b)) ** 2))
-        return f"RMS {difference:.1f} on a coarse grid, allowed {COARSE_RMS}" if difference > COARSE_RMS else ""
+        return (
+            f"RMS {difference:.1f} on a coarse grid, allowed {COARSE_RMS}"
+            if difference > COARSE_RMS
+            else ""
+        )
     if a.shape != b.shape:
         return f"{b.shape[1]} x {b.shape[0]} pixels, stored {a.shape[1]} x {a.shape[0]}"
-    rms, far = np.sqrt(np.mean((a - b) ** 2)), int((np.abs(a - b).max(axis=2) > FAR).sum())
-    return f"RMS {rms:.1f} of 255, {far} pixels far off" if rms > RMS or far > FEW else ""
+    apart = np.abs(a - b).max(axis=2)
+    differing, most = np.count_nonzero(apart), apart.max()
+    return (
+        f"{differing} pixels differ, by up to {most:.0f} of 255"
+        if most > LEVELS or differing > FEW
+        else ""
+    )
 
 
 def pixels(encoded):
     """Return an encoded PNG as an array (height, width, 3) of floats on white ground."""
     from PIL import Image
+
     picture = Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGBA")
     white = Image.new("RGBA", picture.size, "white")
     return np.asarray(Image.alpha_composite(white, picture).convert("RGB"), dtype=float)
@@ -88,10 +122,13 @@ def pixels(encoded):
 def coarse(picture):
     """Return the averages over a grid of about `GRID` x `GRID` blocks."""
     rows = np.array_split(picture, GRID, axis=0)
-    return np.array([[block.mean(axis=(0, 1)) for block in np.array_split(row, GRID, axis=1)] for row in rows])
+    return np.array(
+        [[block.mean(axis=(0, 1)) for block in np.array_split(row, GRID, axis=1)] for row in rows]
+    )
 
 
 def kernel_seconds(kernel):
     """Return the processor time of a kernel and its finished children."""
     import psutil
+
     return sum(psutil.Process(kernel.km.provisioner.pid).cpu_times()[:4])

@@ -1,8 +1,10 @@
-"""Noise: time per sample against numpy's floating samplers and opendp's vector release; time to build a table.
+"""Noise: time per sample against numpy's floating samplers and opendp's vector release; time to
+build a table.
 
-Targets: exact integer noise at most 1.5 times numpy's own floating Laplace and normal for scales 1 to 1,000 (the rows
-"/ numpy"), and at least 100 times faster than opendp (the rows "/ opendp", ratios of 0.01 and less).
+Targets: exact integer noise at most 1.5 times numpy's own floating Laplace and normal for scales 1
+to 1,000, and at least 100 times faster than opendp (ratios of 0.01 and less).
 """
+
 import time
 
 import numpy as np
@@ -10,8 +12,8 @@ import numpy as np
 from dputils import inversion, noise
 from tests.bench import medians
 
-N = 2_000_000        # samples per job of ours and numpy's
-N_OPENDP = 2_000     # opendp is linear in the number of samples and thousands of times slower
+N = 2_000_000  # samples per job of ours and numpy's
+N_OPENDP = 2_000  # opendp is linear in the number of samples and thousands of times slower
 SCALES = (1, 10, 100, 1000)
 
 
@@ -26,45 +28,64 @@ def opendp_release(maker, scale):
     return lambda: measurement(values)
 
 
-def show(name, seconds, samples, peer, peer_seconds, peer_samples):
-    """Print one row: nanoseconds per sample of a job and of its peer, and their ratio."""
-    ours, theirs = seconds / samples * 1e9, peer_seconds / peer_samples * 1e9
-    print(f"{name:42} {ours:9.2f} ns   {peer:24} {theirs:10.2f} ns   ratio {ours / theirs:.4f}", flush=True)
-
-
 def against_numpy(rng):
     """The floating and exact samplers beside numpy's, all interleaved."""
-    jobs = {"numpy laplace": lambda: rng.laplace(0.0, 1.0, N), "numpy normal": lambda: rng.normal(0.0, 1.0, N),
-            "laplace (floating)": lambda: noise.laplace(1.0, N, rng=rng),
-            "gaussian (floating)": lambda: noise.gaussian(1.0, N, rng=rng)}
+    jobs = {
+        "numpy laplace": lambda: rng.laplace(0.0, 1.0, N),
+        "numpy normal": lambda: rng.normal(0.0, 1.0, N),
+        "laplace (floating)": lambda: noise.laplace(1.0, N, rng=rng),
+        "gaussian (floating)": lambda: noise.gaussian(1.0, N, rng=rng),
+    }
     for scale in (*SCALES, 10**6):
-        jobs[f"discrete_laplace {scale}"] = lambda scale=scale: noise.discrete_laplace(scale, N, rng=rng)
-        jobs[f"discrete_gaussian {scale}"] = lambda scale=scale: noise.discrete_gaussian(scale, N, rng=rng)
+        jobs[f"discrete_laplace {scale}"] = lambda scale=scale: noise.discrete_laplace(
+            scale, N, rng=rng
+        )
+        jobs[f"discrete_gaussian {scale}"] = lambda scale=scale: noise.discrete_gaussian(
+            scale, N, rng=rng
+        )
     jobs["bernoulli_exp 1/10"] = lambda: noise.bernoulli_exp(0.1, N, rng=rng)
     seconds = medians(jobs)
     for name in list(jobs)[2:]:
         peer = "numpy normal" if "gaussian" in name else "numpy laplace"
-        show(name + " / numpy", seconds[name], N, peer, seconds[peer], N)
+        yield name, seconds[name] / N, peer, seconds[peer] / N
 
 
 def system_against_generator(rng):
     """The same exact draws from the operating system's bits."""
     for sampler, scale in ((noise.discrete_laplace, 10), (noise.discrete_gaussian, 1000)):
-        jobs = {"generator": lambda: sampler(scale, N, rng=rng), "SYSTEM": lambda: sampler(scale, N, rng=noise.SYSTEM)}
+        jobs = {
+            "generator": lambda: sampler(scale, N, rng=rng),
+            "SYSTEM": lambda: sampler(scale, N, rng=noise.SYSTEM),
+        }
         seconds = medians(jobs, repeats=5)
-        name = f"{sampler.__name__} {scale} SYSTEM / generator"
-        show(name, seconds["SYSTEM"], N, "generator", seconds["generator"], N)
+        yield (
+            f"{sampler.__name__} {scale}, SYSTEM",
+            seconds["SYSTEM"] / N,
+            "generator",
+            seconds["generator"] / N,
+        )
 
 
 def against_opendp(rng):
     """The exact samplers beside opendp's vector release."""
     import opendp.prelude as dp
 
-    for sampler, maker in ((noise.discrete_laplace, dp.m.make_laplace), (noise.discrete_gaussian, dp.m.make_gaussian)):
+    for sampler, maker in (
+        (noise.discrete_laplace, dp.m.make_laplace),
+        (noise.discrete_gaussian, dp.m.make_gaussian),
+    ):
         for scale in SCALES:
-            jobs = {"ours": lambda: sampler(scale, N, rng=rng), "opendp": opendp_release(maker, scale)}
+            jobs = {
+                "ours": lambda: sampler(scale, N, rng=rng),
+                "opendp": opendp_release(maker, scale),
+            }
             seconds = medians(jobs, repeats=5)
-            show(f"{sampler.__name__} {scale} / opendp", seconds["ours"], N, "opendp", seconds["opendp"], N_OPENDP)
+            yield (
+                f"{sampler.__name__} {scale}",
+                seconds["ours"] / N,
+                "opendp",
+                seconds["opendp"] / N_OPENDP,
+            )
 
 
 def building(rng):
@@ -79,17 +100,13 @@ def building(rng):
                     sampler(scale, rng=rng)
                     taken.append(time.perf_counter() - start)
             first, later = np.median(taken[::2]), np.median(taken[1::2])
-            name = f"{sampler.__name__} {scale}"
-            print(f"{name:42} first draw {first * 1e3:6.2f} ms, one draw {later * 1e6:6.1f} us")
+            yield f"{sampler.__name__} {scale}, first draw", first, "next draw", later
 
 
 def main():
+    """Yield seconds per sample."""
     rng = np.random.default_rng(1)
-    against_numpy(rng)
-    system_against_generator(rng)
-    against_opendp(rng)
-    building(rng)
-
-
-if __name__ == "__main__":
-    main()
+    yield from against_numpy(rng)
+    yield from system_against_generator(rng)
+    yield from against_opendp(rng)
+    yield from building(rng)

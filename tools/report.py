@@ -1,0 +1,77 @@
+"""How large the chapters are and how long they take, beside the design's numbers: `python -m
+tools.report`.
+
+Nothing fails here: `tools.anatomy` refuses what is far outside. Words are those of the text without
+references, notes on the sources and exercises; code lines are those that are not blank; the median
+is that of the visible code cells. The seconds are processor time of the last runs on this machine,
+kept in the environment: `stored` by `make book` or nbval, `low` and `high` by the reruns of `make
+test`.
+"""
+
+import nbformat
+
+from tools import setup, stored
+
+TIMES = setup.VENV / "seconds"  # one small file for each notebook and way; never committed
+WAYS = ("stored", "low", "high")
+DESIGN = {
+    **{
+        name.replace("_", " ").replace(" code cell", ""): f"{low}-{high}" if low else f"<= {high}"
+        for name, (low, high) in stored.READING_LINE.items()
+    },
+    **dict.fromkeys(WAYS, "<= 12"),
+}
+
+
+def remember(stem, way, seconds):
+    """Keep how long a notebook took, where there is an environment to keep it in."""
+    if TIMES.parent.is_dir():
+        TIMES.mkdir(exist_ok=True)
+        (TIMES / f"{stem}.{way}").write_text(f"{seconds:.1f}\n")
+
+
+def seconds(way):
+    """Return the seconds of the last run by notebook, for those that ran this way."""
+    return {path.stem: float(path.read_text()) for path in TIMES.glob(f"*.{way}")}
+
+
+def sizes(nb):
+    """Return cells, words, code lines, median lines of a visible code cell, and figures of a
+    notebook, by name."""
+    return {
+        "cells": stored.cells(nb),
+        "words": stored.words(nb),
+        "code lines": stored.code_lines(nb),
+        "median": stored.median_code_cell(nb),
+        "figures": stored.figures(nb),
+    }
+
+
+def table(paths):
+    """Return the rows of the report: a header, the design's numbers, and one for each notebook."""
+    times = {way: seconds(way) for way in WAYS}
+    rows = [["", *DESIGN], ["design", *DESIGN.values()]]
+    for path in paths:
+        found = sizes(nbformat.read(path, as_version=4))
+        found |= {way: times[way].get(path.stem, "-") for way in WAYS}
+        rows.append(
+            [path.stem, *(f"{found[name]:g}" if found[name] != "-" else "-" for name in DESIGN)]
+        )
+    return rows
+
+
+def show(rows):
+    """Return rows of text as a table whose columns stand to the right, but for the first."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
+
+
+def main():
+    """Print the report of the book."""
+    print(show(table(sorted((setup.ROOT / "notebooks").glob("*.ipynb")))))
+
+
+if __name__ == "__main__":
+    main()
