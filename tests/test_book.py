@@ -2,7 +2,6 @@
 somewhere.
 """
 
-import ast
 import re
 from urllib.parse import unquote
 
@@ -15,38 +14,6 @@ ROOT = setup.ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGES = [path for path in [ROOT / "README.md", ROOT / "data" / "README.md"] if path.exists()]
 OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-
-
-def public_names(source):
-    """Return the public functions and classes of a module, and what it takes from its inner half
-    (`dputils._name`) only to pass it on; of a command (a module with `main`) the reader meets only
-    that."""
-    body = ast.parse(source).body
-    found = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    inner = [
-        node
-        for node in body
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("dputils._")
-    ]
-    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-    found += [alias.name for node in inner for alias in node.names if alias.name not in used]
-    return [] if "main" in found else [name for name in found if not name.startswith("_")]
-
-
-def code_spans(markdown):
-    """Return what stands between backticks."""
-    return [match[2] for match in re.finditer(r"(?s)(`+)(.+?)\1", markdown)]
-
-
-def introductions(nb):
-    """Return the text in which a notebook introduces names: its code cells and the code in its
-    prose.
-    """
-    return [
-        text
-        for cell in nb.cells
-        for text in ([cell.source] if cell.cell_type == "code" else code_spans(cell.source))
-    ]
 
 
 def markdown(path):
@@ -100,56 +67,6 @@ def dead_links(path):
         ):
             dead.append(target)
     return dead
-
-
-def missing_names(modules, texts):
-    """Return the public names, as `module.name`, that occur in none of the texts."""
-    text = "\n".join(texts)
-    every = [
-        f"{module}.{name}" for module, source in modules.items() for name in public_names(source)
-    ]
-    return [name for name in every if not re.search(rf"\b{re.escape(name)}\b", text)]
-
-
-def test_every_public_name_of_dputils_is_introduced():
-    modules = {
-        path.stem: path.read_text(encoding="utf-8")
-        for path in sorted((ROOT / "dputils").glob("[!_]*.py"))
-    }
-    texts = [
-        text for path in NOTEBOOKS for text in introductions(nbformat.read(path, as_version=4))
-    ]
-    texts += [span for page in PAGES[:1] for span in code_spans(page.read_text(encoding="utf-8"))]
-    missing = missing_names(modules, texts)
-    missing += [
-        f"python -m dputils.{name}"
-        for name, source in modules.items()
-        if "\ndef main(" in source
-        and not any(f"python -m dputils.{name}" in text for text in texts)
-    ]
-    assert not missing, (
-        f"in no code cell, and in no `code` of a text cell or the README: {', '.join(missing)}"
-    )
-
-
-def test_a_name_that_no_chapter_introduces_is_found():
-    lines = [
-        "import numpy as np",
-        "SCALE = 1",
-        "def draw(): return 4",
-        "def bits(): return 0",
-        "def size(): return 2",
-        "def _own(): return 5",
-        "class Law: x = 6",
-    ]
-    modules = {"noise": "\n".join(lines), "run": "def find(): pass\ndef main(): pass"}
-    half = {"curves": "from dputils._half import shown, helper, _own\ndef slope(): return helper()"}
-    assert missing_names(half, []) == ["curves.slope", "curves.shown"]
-    assert missing_names(modules, []) == ["noise.draw", "noise.bits", "noise.size", "noise.Law"]
-    text = "`noise.size` is named, noise.bits only in prose, `noise.Laws` is another name"
-    cells = [nbformat.v4.new_code_cell("x = noise.draw(3)"), nbformat.v4.new_markdown_cell(text)]
-    nb = nbformat.v4.new_notebook(cells=cells)
-    assert missing_names(modules, introductions(nb)) == ["noise.bits", "noise.Law"]
 
 
 def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_03():

@@ -48,7 +48,7 @@ def test_a_notebook_that_is_cut_anew_is_held_to_the_design(cells, said):
         [new_markdown_cell("word " * 4000)],
         [code(15)],
         [code(25, "hide-input")],
-        [code(25, "hide-cell")],
+        [code(25, "appendix")],
     ],
 )
 def test_what_is_just_inside_passes(cells):

@@ -1,0 +1,151 @@
+"""A name of dputils is public only if somebody outside its file uses it.
+
+That is a code cell of the book, another file of dputils, or the short list below with its reason.
+What a text cell lists does not count.
+"""
+
+import ast
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[1]
+REASONS = {
+    "audit.AuditFailed": "what an audit raises; a reader catches it",
+    "audit.rate_bounds": "for a reader's own audit of how often a release lies",
+    "audit.tail_test_size": "for a reader's own audit of a cut tail",
+    "attacks.LowerBound": "what `epsilon_lower_bound` returns",
+    "law_tests.Finding": "what each comparison returns",
+    "misses.Misses": "what `would_miss` returns",
+    "accounting.ledger.Entry": "what `Ledger.entries` holds",
+    "accounting.ledger.Planned": "one line of a plan, shown when another release is refused",
+    "accounting.partition.Part": "what `partition[name]` returns",
+    "book.data.DataError": "what `load` raises; a reader catches it",
+    "book.data.Table": "one row of `tables`",
+    "book.sources.Claim": "what `claim` returns",
+    "book.sources.ContradictedClaim": "what `check` raises",
+    "book.parameters.Parameter": "what `read_parameters` lists",
+    "selection.rounded_sensitivity": "for a reader's own real scores",
+    "selection.score_steps": "for a reader's own real scores",
+}
+
+
+def modules():
+    """Return `{dotted name below dputils: syntax tree}` of its files."""
+    files = sorted((ROOT / "dputils").rglob("*.py"))
+    return {
+        ".".join(path.relative_to(ROOT / "dputils").with_suffix("").parts): ast.parse(
+            path.read_text(encoding="utf-8")
+        )
+        for path in files
+    }
+
+
+def public(trees):
+    """Return `module.name` of each function and class that carries no underscore; `main` is run."""
+    return {
+        f"{module}.{node.name}"
+        for module, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and node.name != "main"
+    }
+
+
+def shown_by_packages(trees):
+    """Return `{package.name: module.name}` of what a package shows of its modules."""
+    shown = {}
+    for module, tree in trees.items():
+        package, _, last = module.rpartition(".")
+        if last == "__init__":
+            for name, home in imports(tree).items():
+                shown[f"{package}.{name}"] = home
+    return shown
+
+
+def imports(tree):
+    """Return `{name: dotted name below dputils}` of what a tree imports from dputils."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dputils":
+            base = node.module.removeprefix("dputils").lstrip(".")
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{base}.{alias.name}".lstrip(".")
+    return found
+
+
+def used(tree):
+    """Return what a tree uses of dputils, as dotted names."""
+    known, names = imports(tree), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in known:
+            names.add(known[node.id])
+        if isinstance(node, ast.Attribute):
+            names.add(_dotted(node, known))
+    return names
+
+
+def _dotted(node, known):
+    """The dotted name of an attribute of something imported; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, "")
+    if not isinstance(node, ast.Attribute):
+        return ""
+    value = _dotted(node.value, known)
+    return f"{value}.{node.attr}" if value else ""
+
+
+def used_by_files(trees):
+    """Return what files of dputils use of each other's names."""
+    return {
+        name
+        for module, tree in trees.items()
+        for name in used(tree)
+        if not name.startswith(f"{module}.")
+    }
+
+
+def used_by_the_book():
+    """Return what the code cells of the notebooks use."""
+    names = set()
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+        names |= used(ast.parse(code))
+    return names
+
+
+def without_a_user(trees, cells):
+    """Return the public names that nobody uses."""
+    homes = shown_by_packages(trees)
+    names = {homes.get(name, name) for name in used_by_files(trees) | cells}
+    return sorted(public(trees) - names - REASONS.keys())
+
+
+def test_each_public_name_has_a_user():
+    assert not without_a_user(modules(), used_by_the_book())
+
+
+def test_reasons_are_given_for_names_that_exist():
+    assert not REASONS.keys() - public(modules())
+
+
+def test_a_name_without_a_user_is_found():
+    trees = {
+        "noise": ast.parse("def draw(): pass\ndef lost(): pass\ndef _own(): pass"),
+        "laplace": ast.parse("from dputils import noise\ndef release(): noise.draw()"),
+        "accounting.__init__": ast.parse("from dputils.accounting.ledger import Ledger"),
+        "accounting.ledger": ast.parse("class Ledger: pass\nclass Unseen: pass"),
+    }
+    cells = used(
+        ast.parse(
+            "from dputils import accounting, laplace as l\naccounting.Ledger(); l.release()"
+        )
+    )
+    assert without_a_user(trees, cells) == ["accounting.ledger.Unseen", "noise.lost"]
+
+
+def test_a_name_in_a_text_or_a_string_is_no_use():
+    tree = ast.parse("from dputils import noise\n'noise.lost'\nlost = 1")
+    assert used(tree) == set()
