@@ -104,10 +104,9 @@ def delta(epsilon, sigma, sensitivity=1):
     """
     shift = _whole(sensitivity)
     exact = checks.as_fraction("epsilon", checks.not_negative("epsilon", epsilon))
-    _steps_of_the_grid(sigma)
-    square = checks.as_fraction("sigma", sigma) ** 2
+    square = _steps_of_the_grid(sigma) ** 2
     c = exact * square / shift - Fraction(shift, 2)
-    if c > 40 * sigma:  # delta is below exp(-800): below all floats
+    if math.floor(c) > 40 * sigma:  # delta is below exp(-800): below all floats
         return math.ulp(0.0)
     if c < -100 * sigma:  # all outcomes above -10 sigma count, and lose less than exp(-18000)
         return 1.0
@@ -117,16 +116,17 @@ def delta(epsilon, sigma, sensitivity=1):
 
 def _log_delta(c, square, shift):
     """Return ln delta: a sum over j > c, in units of its largest p(j), until that fell by e^-50."""
-    sigma = math.sqrt(square)
+    variance = float(square)
     # outcomes below -10 sigma weigh less than 1e-21
-    first = max(math.floor(c) + 1, -math.ceil(10 * sigma))
+    first = max(math.floor(c) + 1, -math.ceil(10 * math.sqrt(variance)))
     lead = max(first, 0)
-    end = math.ceil(math.sqrt(lead * lead + 100 * float(square))) + 1
-    stops = [min(start + _WINDOW, end) for start in range(first, end, _WINDOW)]
-    starts = [first, *stops[:-1]]
-    parts = [_window(*ends, lead, c, float(square), shift) for ends in zip(starts, stops)]
+    end = math.ceil(math.sqrt(lead * lead + 100 * variance)) + 1
+    total = math.fsum(
+        _window(start, min(start + _WINDOW, end), lead, c, variance, shift)
+        for start in range(first, end, _WINDOW)
+    )
     peak = float(lead * lead / (2 * square))
-    return math.log(math.fsum(parts)) - peak - math.log(_normaliser(float(square)))
+    return math.log(total) - peak - math.log(_normaliser(variance))
 
 
 def _window(start, stop, lead, c, square, shift):
@@ -195,12 +195,14 @@ def _whole(sensitivity):
 
 
 def _steps_of_the_grid(sigma):
+    """Return the exact sigma."""
     checks.positive("sigma", sigma)
     if not _SIGMAS[0] <= sigma <= _SIGMAS[1]:
         raise ValueError(
             f"sigma must be between 1e-6 and 1e6 steps of the grid, got {sigma!r}: "
             "take another grid"
         )
+    return checks.as_fraction("sigma", sigma)
 
 
 # ---------------------------------------------------------------------------------------- releases
