@@ -174,7 +174,8 @@ def beta_of_one(beta, k):
 
 def centred(x, centre):
     """Return x - centre as floats: numpy's small integers would wrap around."""
-    return np.asarray(x, dtype=float) - centre
+    y = np.asarray(x, dtype=float)
+    return y - centre if np.any(centre) else y
 
 
 def _number(scale):

@@ -120,6 +120,13 @@ def test_release_draws_its_law_and_a_smaller_scale_is_caught():
     assert gaussian.release(np.zeros((2, 3, 4)), 1, 1, 0.1, rng=RNG(1)).shape == (2, 3, 4)
 
 
+def test_one_number_alone_gets_noise_of_the_whole_sigma():
+    sigma = gaussian.sigma(3, 1, 1e-5)
+    assert gaussian.release(4, 3, 1, 1e-5, rng=RNG(7)) == 4 + noise.gaussian(sigma, rng=RNG(7))
+    vector = gaussian.release([4, 5], 3, 1, 1e-5, rng=RNG(7))
+    assert vector.tolist() == ([4, 5] + noise.gaussian(sigma, 2, rng=RNG(7))).tolist()
+
+
 @pytest.mark.filterwarnings("error")
 def test_private_numbers_of_every_size_are_released_without_error_or_warning():
     huge, longer = np.finfo(float).max, np.array([np.finfo(np.longdouble).max])

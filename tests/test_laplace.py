@@ -160,6 +160,15 @@ def test_no_warning_depends_on_a_private_value():
         assert released[:2].tolist() == [largest, -largest]
 
 
+def test_one_number_alone_gets_noise_of_the_whole_scale():
+    """The shape of a real call; half the scale for numbers alone is caught by the law, and by the draws themselves."""
+    generator = rng(7)
+    drawn = np.array([laplace.release(4, 3, 1.5, rng=generator) for _ in range(6000)]) - 4
+    assert audit.law_test(drawn, lambda x: laplace.cdf(x, 2)).passes()
+    assert not audit.law_test(drawn / 2, lambda x: laplace.cdf(x, 2)).passes()
+    assert laplace.release(4, 3, 1.5, rng=rng(7)) == 4 + noise.laplace(2.0, rng=rng(7))
+
+
 @pytest.mark.parametrize("unit", ["row", "person"])
 def test_the_mechanism_is_its_release(unit):
     values = [3.0, -1.0, math.nan]
