@@ -9,6 +9,7 @@ An epsilon given as a float is read as the decimal number that prints it: `0.1` 
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral, Rational, Real
 
 import numpy as np
@@ -32,7 +33,13 @@ def as_fraction(name, value):
     number(name, value)
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
-    return Fraction(repr(float(value)))
+    return _decimal(float(value))
+
+
+@lru_cache(maxsize=4096)
+def _decimal(value):
+    """Return the decimal that prints a float, as a fraction; ledgers read the same ones again."""
+    return Fraction(repr(value))
 
 
 def number(name, value):

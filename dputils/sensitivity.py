@@ -14,6 +14,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Rational
 
 import numpy as np
 
@@ -258,10 +259,17 @@ def of_gram(norm, neighbours, *, unit="row"):
     """
     if not 1e-150 <= checks.positive("norm", norm) <= 1e150:
         raise ValueError(f"norm must be between 1e-150 and 1e150, got {norm!r}")
-    square = math.nextafter(float(norm) * float(norm), math.inf)
+    square = _square(norm)
     if checks.neighbours(neighbours) == "replace-one":
         square = math.nextafter(math.nextafter(math.sqrt(2), 2) * square, math.inf)
     return Sensitivity(square, "l2", neighbours, unit)
+
+
+def _square(norm):
+    """The smallest float that is not below norm^2."""
+    exact = Fraction(norm if isinstance(norm, Rational) else float(norm)) ** 2
+    square = float(exact)
+    return square if square >= exact else math.nextafter(square, math.inf)
 
 
 def neighbour_pairs(domain, n, neighbours):

@@ -223,7 +223,7 @@ class Parallel:
             insort(ranked, n)
             if known and ranked[i := bisect_left(ranked, o)] == o:
                 ranked.pop(i)
-        self._sums[part] = _plus(self._sums.get(part, ZERO), more)
+        self._sums[part] = plus(self._sums.get(part, ZERO), more)
 
     def total(self):
         """Return the pair (amount, delta) of all parts together."""
@@ -232,7 +232,7 @@ class Parallel:
     def _steps(self, part, more):
         """What counts of a part before and after `more`."""
         before = self._sums.get(part, ZERO)
-        return self._counted(before), self._counted(_plus(before, more))
+        return self._counted(before), self._counted(plus(before, more))
 
     def _counted(self, pair):
         if self._neighbours == "add-remove":
@@ -240,7 +240,8 @@ class Parallel:
         return FILTERS[self._name].replaced(*pair)
 
 
-def _plus(a, b):
+def plus(a, b):
+    """Return the sum of two pairs (amount, delta)."""
     return a[0] + b[0], a[1] + b[1]
 
 

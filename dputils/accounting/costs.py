@@ -14,13 +14,18 @@ from dputils.accounting.renyi import ORDER
 from dputils.accounting.rounding import above, ceiling, lower, upper
 
 
+_PLAIN = (int, float, Fraction)
+
+
 def _exact(cost):
     """Turn the fields of a cost into fractions; check what was given, and what it was read as."""
     for field in fields(cost):
         value = getattr(cost, field.name)
         check = checks.delta if field.name == "delta" else checks.epsilon
         check(value, field.name)
-        exact = check(checks.as_fraction(field.name, value), field.name)
+        exact = checks.as_fraction(field.name, value)
+        if type(value) not in _PLAIN:  # a subclass could answer the check otherwise than it reads
+            check(exact, field.name)
         object.__setattr__(cost, field.name, exact)
 
 
@@ -114,7 +119,6 @@ def is_cost(value):
 def as_cost(epsilon, delta=0):
     """Return a cost: the one given, or `Pure` or `Approximate` from numbers."""
     if not is_cost(epsilon):
-        checks.epsilon(epsilon)
         return Approximate(epsilon, delta) if checks.delta(delta) else Pure(epsilon)
     if delta:
         raise ValueError(f"delta must be left out beside a cost, got {delta!r} beside {epsilon!r}")
@@ -185,7 +189,9 @@ def subsampled(epsilon, delta, rate, neighbours):
 def _log_kept(epsilon, rate, rest):
     """Return ln(1 - q (1 - e^-epsilon)); where it is far from 0, from two positive terms."""
     gap = -math.expm1(-epsilon)
-    return math.log1p(-rate * gap) if rate * gap < 0.5 else math.log(math.exp(-epsilon) + rest * gap)
+    return (
+        math.log1p(-rate * gap) if rate * gap < 0.5 else math.log(math.exp(-epsilon) + rest * gap)
+    )
 
 
 def subsampled_fixed_size(epsilon, delta, m, n):

@@ -120,6 +120,8 @@ class Ledger:
         self._account = checks.one_of("account", account, accounts.NAMES)
         self._cap = accounts.cap(self._budget, self._account)
         self._filter = accounts.FILTERS.get(self._account)
+        whole = (self.epsilon, self.delta)
+        self._limit = self._amount(self._cap) if self._filter else whole
         self._entries, self._partitions, self._plan = [], {}, None
         self._spent, self._process, self._lock = accounts.ZERO, os.getpid(), threading.RLock()
         if plan is not None:
@@ -131,7 +133,7 @@ class Ledger:
                 "costs be chosen on the way"
             )
 
-    def __reduce_ex__(self, protocol):
+    def __reduce__(self):
         """Refuse copies and pickles."""
         raise TypeError(
             "a ledger cannot be copied or pickled: a second one would double the budget"
@@ -177,7 +179,7 @@ class Ledger:
     @property
     def budget(self):
         """The cap `(amount, delta)`, exact fractions, the amount in the ledger's `measure`."""
-        return self._amount(self._cap) if self._filter else (self.epsilon, self.delta)
+        return self._limit
 
     @property
     def spent(self):
@@ -518,10 +520,11 @@ class Ledger:
             asked = tuple(a - b for a, b in zip(after, shared.total(), strict=True))
         else:
             asked = more
-        if any(a > r for a, r in zip(asked, self.remaining, strict=True)):
+        spent = accounts.plus(self._spent, asked)
+        if any(s > b for s, b in zip(spent, self._limit, strict=True)):
             left = self._words(self.remaining)
             raise BudgetExceeded(f"{entry.label!r} asks for {self._words(asked)}; left are {left}")
-        self._spent = tuple(s + a for s, a in zip(self._spent, asked, strict=True))
+        self._spent = spent
         if shared is not None:
             shared.add(entry.part, more)
 

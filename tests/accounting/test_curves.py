@@ -1,4 +1,6 @@
-"""Privacy curves against many-digit arithmetic, dp_accounting, closed forms, on the private side."""
+"""Privacy curves against many-digit arithmetic, dp_accounting, closed forms, on the private
+side."""
+
 import itertools
 import math
 from fractions import Fraction
@@ -14,7 +16,11 @@ from scipy import special
 
 from dputils.accounting import curves
 
-GRID = [(10.0**e, 10.0**d) for e in (-6, -4, -2, -1, 0, 1, 2, 3) for d in (-300, -100, -30, -15, -9, -6, -3, -1)]
+GRID = [
+    (10.0**e, 10.0**d)
+    for e in (-6, -4, -2, -1, 0, 1, 2, 3)
+    for d in (-300, -100, -30, -15, -9, -6, -3, -1)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +34,8 @@ def upper(x):
 
 
 def exact_delta(epsilon, mu):
-    """The two terms of Balle and Wang's Theorem 8 with 80 digits, and delta's derivatives for mu and minus epsilon."""
+    """The two terms of Balle and Wang's Theorem 8 with 80 digits, and delta's derivatives for mu
+    and minus epsilon."""
     e, m = mpf(float(epsilon)), mpf(float(mu))
     a, b = e / m - m / 2, e / m + m / 2
     return upper(a) - mp.exp(e) * upper(b), mp.npdf(a), mp.exp(e) * upper(b)
@@ -41,12 +48,13 @@ def pairs(n, seed, low=-300, high=-1):
 
 
 def excess_of_mu(epsilon, delta, mu):
-    """How far mu lies below the exact root, relative to mu: delta's gap over its slope (a gap below 1e-9 is linear)."""
+    """How far mu lies below the exact root, relative to mu: delta's gap over its slope (a gap below
+    1e-9 is linear)."""
     value, slope, _ = exact_delta(epsilon, mu)
     return float((mpf(delta) - value) / (slope * mpf(mu)))
 
 
-# ------------------------------------------------------------------------------------------------------ Gaussian
+# ----------------------------------------------------------------------------------------- Gaussian
 
 
 def test_mu_is_the_exact_root_to_1e_12_and_never_above_it():
@@ -57,8 +65,18 @@ def test_mu_is_the_exact_root_to_1e_12_and_never_above_it():
 
 
 def test_mu_for_large_delta_no_epsilon_and_large_epsilon():
-    for epsilon, delta in [(0, 0.5), (0, 1e-9), (1e-6, 0.999999), (1, 0.5), (1, 0.5000001),
-                           (3, 1 - 2**-53), (1000, 0.9999), (1e6, 1e-10), (1, 1e-300), (1e-9, 0.1)]:
+    for epsilon, delta in [
+        (0, 0.5),
+        (0, 1e-9),
+        (1e-6, 0.999999),
+        (1, 0.5),
+        (1, 0.5000001),
+        (3, 1 - 2**-53),
+        (1000, 0.9999),
+        (1e6, 1e-10),
+        (1, 1e-300),
+        (1e-9, 0.1),
+    ]:
         mu = curves.gaussian_mu(epsilon, delta)
         assert 0 <= excess_of_mu(epsilon, delta, mu) <= 1e-12, (epsilon, delta)
     assert 0.99 < curves.gaussian_mu(1e6, 1e-5) / math.sqrt(2e6) < 1
@@ -132,7 +150,10 @@ def test_delta_bounds_the_exact_one_closely():
         true = mp.log(value) if value > 0 else -mp.inf
         slack = 2e-13 + 1e-15 * (abs(float(true)) + (e / m) ** 2)
         assert true - mpf(10) ** -70 <= log <= true + slack, (e, m)
-        assert min(value, 1) - mpf(10) ** -70 <= ours <= float(value) * (1 + 2 * slack) + 1e-323, (e, m)
+        assert min(value, 1) - mpf(10) ** -70 <= ours <= float(value) * (1 + 2 * slack) + 1e-323, (
+            e,
+            m,
+        )
 
 
 def test_a_delta_below_all_floats_is_the_smallest_and_one_is_one():
@@ -153,23 +174,33 @@ def test_epsilon_is_the_exact_root_and_never_below_it():
         assert value <= delta
         if epsilon > 0:
             gap = float((mpf(delta) - value) / slope)
-            assert gap <= 3e-13 * epsilon + 1e-12 * float(delta / slope) + 1e-14 * mu * mu, (mu, delta)
+            assert gap <= 3e-13 * epsilon + 1e-12 * float(delta / slope) + 1e-14 * mu * mu, (
+                mu,
+                delta,
+            )
     assert curves.gaussian_epsilon(1e4, 1e-6) == pytest.approx(5e7 + 4.753424e4, rel=1e-7)
 
 
 def test_round_trips_over_ten_decades():
-    epsilon, delta = (x.ravel() for x in np.meshgrid(np.logspace(-5, 3, 33), np.logspace(-40, -1, 40)))
+    epsilon, delta = (
+        x.ravel() for x in np.meshgrid(np.logspace(-5, 3, 33), np.logspace(-40, -1, 40))
+    )
     mu = curves.gaussian_mu(epsilon, delta)
     back = curves.gaussian_epsilon(mu, delta)
     slope = np.exp(epsilon + special.log_ndtr(-epsilon / mu - mu / 2))
     assert np.all(np.abs(back - epsilon) <= 1e-12 * epsilon + 2e-12 * delta / slope)
-    np.testing.assert_allclose(curves.gaussian_log_delta(epsilon, mu), np.log(delta), rtol=0, atol=2e-10)
+    np.testing.assert_allclose(
+        curves.gaussian_log_delta(epsilon, mu), np.log(delta), rtol=0, atol=2e-10
+    )
     mu = np.logspace(-8, 2, 41)[:, None]
     tried = np.logspace(-5, 3, 17)
     deltas = curves.gaussian_delta(tried, mu)
     sharp = (deltas > 1e-300) & (deltas < 0.99)
-    np.testing.assert_allclose(curves.gaussian_mu(tried, np.clip(deltas, 1e-300, 0.999))[sharp],
-                               np.broadcast_to(mu, deltas.shape)[sharp], rtol=3e-12)
+    np.testing.assert_allclose(
+        curves.gaussian_mu(tried, np.clip(deltas, 1e-300, 0.999))[sharp],
+        np.broadcast_to(mu, deltas.shape)[sharp],
+        rtol=3e-12,
+    )
 
 
 @given(st.floats(-6, 3), st.floats(-300, -0.001), st.floats(1e-9, 1))
@@ -178,15 +209,26 @@ def test_more_epsilon_or_delta_allows_more_mu_and_more_mu_costs_more(log_epsilon
     mu = curves.gaussian_mu(epsilon, delta)
     assert mu <= curves.gaussian_mu(epsilon * (1 + more), delta) * (1 + 2e-12)
     assert mu <= curves.gaussian_mu(epsilon, delta ** (1 - more / 2)) * (1 + 2e-12)
-    assert curves.gaussian_log_delta(epsilon, mu) <= curves.gaussian_log_delta(epsilon, mu * (1 + more)) + 1e-11
-    assert curves.gaussian_log_delta(epsilon * (1 + more), mu) <= curves.gaussian_log_delta(epsilon, mu) + 1e-11
-    assert curves.gaussian_epsilon(mu, delta) <= curves.gaussian_epsilon(mu * (1 + more), delta) * (1 + 1e-11) + 1e-11
+    assert (
+        curves.gaussian_log_delta(epsilon, mu)
+        <= curves.gaussian_log_delta(epsilon, mu * (1 + more)) + 1e-11
+    )
+    assert (
+        curves.gaussian_log_delta(epsilon * (1 + more), mu)
+        <= curves.gaussian_log_delta(epsilon, mu) + 1e-11
+    )
+    assert (
+        curves.gaussian_epsilon(mu, delta)
+        <= curves.gaussian_epsilon(mu * (1 + more), delta) * (1 + 1e-11) + 1e-11
+    )
 
 
 def test_dp_accounting_agrees_where_its_difference_does_not_cancel():
     for epsilon, delta in [(e, d) for e, d in GRID + pairs(60, 4) if 1e-2 <= e <= 100]:
         sigma = 1 / curves.gaussian_mu(epsilon, delta)
-        assert sigma == pytest.approx(gaussian_mechanism.get_sigma_gaussian(epsilon, delta), rel=3e-10)
+        assert sigma == pytest.approx(
+            gaussian_mechanism.get_sigma_gaussian(epsilon, delta), rel=3e-10
+        )
         if sigma < 1e3:
             theirs = gaussian_mechanism.get_epsilon_gaussian(sigma, delta)
             assert epsilon == pytest.approx(theirs, rel=1e-9)
@@ -199,16 +241,25 @@ def test_dp_accounting_loses_digits_at_small_epsilon():
 
 
 def test_an_absolute_tolerance_on_delta_breaks_small_delta():
-    for epsilon, delta, error in [(1, 1e-9, 1.33e-5), (1, 1e-15, -0.065), (100, 1e-20, -0.12), (5, 1e-100, -0.62),
-                                  (30, 1e-12, 0.036)]:
+    for epsilon, delta, error in [
+        (1, 1e-9, 1.33e-5),
+        (1, 1e-15, -0.065),
+        (100, 1e-20, -0.12),
+        (5, 1e-100, -0.62),
+        (30, 1e-12, 0.036),
+    ]:
         sigma = absolute_tolerance(epsilon, delta)
-        assert sigma * curves.gaussian_mu(epsilon, delta) - 1 == pytest.approx(error, rel=0.05), (epsilon, delta)
+        assert sigma * curves.gaussian_mu(epsilon, delta) - 1 == pytest.approx(error, rel=0.05), (
+            epsilon,
+            delta,
+        )
     assert exact_delta(5, 1 / absolute_tolerance(5, 1e-100))[0] > 1e-16
 
 
 def absolute_tolerance(epsilon, delta, tolerance=1e-12):
-    """sigma as in the published script: with sigma sqrt(2 epsilon) = sqrt(1 + u/2) -+ sqrt(u/2), bisect u until delta
-    is met to 1e-12, in double precision."""
+    """sigma as in the published script: with sigma sqrt(2 epsilon) = sqrt(1 + u/2) -+ sqrt(u/2),
+    bisect u until delta is met to 1e-12, in double precision."""
+
     def phi(t):
         return 0.5 * (1 + math.erf(t / math.sqrt(2)))
 
@@ -231,7 +282,7 @@ def absolute_tolerance(epsilon, delta, tolerance=1e-12):
     return (math.sqrt(1 + u / 2) - sign * math.sqrt(u / 2)) / math.sqrt(2 * epsilon)
 
 
-# ------------------------------------------------------------------------------------ arguments
+# ---------------------------------------------------------------------------------------- arguments
 
 
 def test_numbers_give_floats_and_arrays_broadcast():
@@ -256,28 +307,40 @@ DELTA = "delta must be between 1e-300 and 1, got "
 MU = "mu must be between 1e-12 and 10000, got "
 
 
-@pytest.mark.parametrize("call,sentence", [
-    (lambda: curves.gaussian_mu(-1, 0.1), EPSILON + "-1.0"),
-    (lambda: curves.gaussian_mu(-0.5, 0.1), EPSILON + "-0.5"),
-    (lambda: curves.gaussian_mu([1, math.nan], 0.1), EPSILON + "nan"),
-    (lambda: curves.gaussian_mu(9.9e-10, 0.1), EPSILON + "9.9e-10"),
-    (lambda: curves.gaussian_mu(1000001, 0.1), EPSILON + "1000001.0"),
-    (lambda: curves.gaussian_delta(math.inf, 1), EPSILON + "inf"),
-    (lambda: curves.gaussian_mu(1, 0), DELTA + "0.0"),
-    (lambda: curves.gaussian_mu(1, [0.1, 1.0]), DELTA + "1.0"),
-    (lambda: curves.gaussian_mu(1, 9e-301), DELTA + "9e-301"),
-    (lambda: curves.gaussian_mu(1, 1 - np.longdouble("1e-18")), DELTA + "1.0"),
-    (lambda: curves.gaussian_delta(1, 0.0), MU + "0.0"),
-    (lambda: curves.gaussian_delta(1, 9e-13), MU + "9e-13"),
-    (lambda: curves.gaussian_epsilon(10001, 0.1), MU + "10001.0"),
-    (lambda: curves.gaussian_log_delta(1, math.inf), MU + "inf"),
-    (lambda: curves.gaussian_epsilon("1", 0.1), "mu must be a number or an array of numbers, got "),
-    (lambda: curves.gaussian_epsilon(True, 0.1), "mu must be a number or an array of numbers, got "),
-    (lambda: curves.gaussian_epsilon(1j, 0.1), "mu must be a number or an array of numbers, got "),
-    (lambda: curves.gaussian_epsilon(None, 0.1), "mu must be a number, got None"),
-    (lambda: curves.gaussian_mu(10**400, 0.1), "epsilon must be finite, got 1000"),
-    (lambda: curves.gaussian_mu(1, Fraction(10**400)), "delta must be finite, got "),
-])
+@pytest.mark.parametrize(
+    "call,sentence",
+    [
+        (lambda: curves.gaussian_mu(-1, 0.1), EPSILON + "-1.0"),
+        (lambda: curves.gaussian_mu(-0.5, 0.1), EPSILON + "-0.5"),
+        (lambda: curves.gaussian_mu([1, math.nan], 0.1), EPSILON + "nan"),
+        (lambda: curves.gaussian_mu(9.9e-10, 0.1), EPSILON + "9.9e-10"),
+        (lambda: curves.gaussian_mu(1000001, 0.1), EPSILON + "1000001.0"),
+        (lambda: curves.gaussian_delta(math.inf, 1), EPSILON + "inf"),
+        (lambda: curves.gaussian_mu(1, 0), DELTA + "0.0"),
+        (lambda: curves.gaussian_mu(1, [0.1, 1.0]), DELTA + "1.0"),
+        (lambda: curves.gaussian_mu(1, 9e-301), DELTA + "9e-301"),
+        (lambda: curves.gaussian_mu(1, 1 - np.longdouble("1e-18")), DELTA + "1.0"),
+        (lambda: curves.gaussian_delta(1, 0.0), MU + "0.0"),
+        (lambda: curves.gaussian_delta(1, 9e-13), MU + "9e-13"),
+        (lambda: curves.gaussian_epsilon(10001, 0.1), MU + "10001.0"),
+        (lambda: curves.gaussian_log_delta(1, math.inf), MU + "inf"),
+        (
+            lambda: curves.gaussian_epsilon("1", 0.1),
+            "mu must be a number or an array of numbers, got ",
+        ),
+        (
+            lambda: curves.gaussian_epsilon(True, 0.1),
+            "mu must be a number or an array of numbers, got ",
+        ),
+        (
+            lambda: curves.gaussian_epsilon(1j, 0.1),
+            "mu must be a number or an array of numbers, got ",
+        ),
+        (lambda: curves.gaussian_epsilon(None, 0.1), "mu must be a number, got None"),
+        (lambda: curves.gaussian_mu(10**400, 0.1), "epsilon must be finite, got 1000"),
+        (lambda: curves.gaussian_mu(1, Fraction(10**400)), "delta must be finite, got "),
+    ],
+)
 def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:
         call()

@@ -1,4 +1,5 @@
 """Mechanisms: what they refuse, what makes two of them equal, where they draw from."""
+
 import dataclasses
 
 import numpy as np
@@ -49,21 +50,30 @@ class Cheap(Pure):
     pass
 
 
-@pytest.mark.parametrize("changes,message", [
-    ({"name": ""}, "name must be a string that is not empty, got ''"),
-    ({"name": None}, "name must be a string that is not empty, got None"),
-    ({"costs": ()}, "costs must be a tuple of costs, at least one, got ()"),
-    ({"costs": [Pure(1)]}, "costs must be a tuple of costs, at least one, got [Pure("),
-    ({"costs": Pure(1)}, "costs must be a tuple of costs, at least one, got Pure("),
-    ({"costs": Costs((Pure(1),))}, "costs must be a tuple of costs, at least one, got (Pure("),
-    ({"costs": (1,)}, "costs must be Pure, Approximate, ZCDP, Gaussian, Renyi, got 1"),
-    ({"costs": (Cheap(1),)}, "costs must be Pure, Approximate, ZCDP, Gaussian, Renyi, got "),
-    ({"neighbours": "both"}, "neighbours must be one of 'add-remove', 'replace-one', got 'both'"),
-    ({"neighbours": Equal("both")}, "neighbours must be one of 'add-remove', 'replace-one', got 'both'"),
-    ({"unit": "  "}, "unit must be a string that is not empty, got '  '"),
-    ({"read": None}, "read must be a function, got None"),
-    ({"draw": 3}, "draw must be a function, got 3"),
-])
+@pytest.mark.parametrize(
+    "changes,message",
+    [
+        ({"name": ""}, "name must be a string that is not empty, got ''"),
+        ({"name": None}, "name must be a string that is not empty, got None"),
+        ({"costs": ()}, "costs must be a tuple of costs, at least one, got ()"),
+        ({"costs": [Pure(1)]}, "costs must be a tuple of costs, at least one, got [Pure("),
+        ({"costs": Pure(1)}, "costs must be a tuple of costs, at least one, got Pure("),
+        ({"costs": Costs((Pure(1),))}, "costs must be a tuple of costs, at least one, got (Pure("),
+        ({"costs": (1,)}, "costs must be Pure, Approximate, ZCDP, Gaussian, Renyi, got 1"),
+        ({"costs": (Cheap(1),)}, "costs must be Pure, Approximate, ZCDP, Gaussian, Renyi, got "),
+        (
+            {"neighbours": "both"},
+            "neighbours must be one of 'add-remove', 'replace-one', got 'both'",
+        ),
+        (
+            {"neighbours": Equal("both")},
+            "neighbours must be one of 'add-remove', 'replace-one', got 'both'",
+        ),
+        ({"unit": "  "}, "unit must be a string that is not empty, got '  '"),
+        ({"read": None}, "read must be a function, got None"),
+        ({"draw": 3}, "draw must be a function, got 3"),
+    ],
+)
 def test_refusals_of_mechanisms(changes, message):
     with pytest.raises(ValueError) as caught:
         coin(**changes)

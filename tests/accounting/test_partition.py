@@ -1,4 +1,5 @@
 """Partitions: rules tried in public, rows assigned in silence, units bounded, masks for good."""
+
 import copy
 import math
 import pickle
@@ -33,7 +34,7 @@ def masks(partition):
     return {part: partition[part].mask.tolist() for part in partition.parts}
 
 
-# ------------------------------------------------------------------------------------ refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 
 def failing(value):
@@ -44,41 +45,81 @@ def undefined(value):
     return nowhere(value)  # noqa: F821
 
 
-@pytest.mark.parametrize("call,message", [
-    (lambda: parted([], parts=[]), "parts must be different strings, at least one, got []"),
-    (lambda: parted([], parts=["a", "a"]), "parts must be different strings, at least one, got ['a', 'a']"),
-    (lambda: parted([], parts=["a", 1]), "parts must be different strings, at least one, got ['a', 1]"),
-    (lambda: parted([], parts=[["a"]]), "parts must be different strings, at least one, got [['a']]"),
-    (lambda: parted([], parts=None), "parts must be a sequence, got None"),
-    (lambda: parted([], parts=5), "parts must be a sequence, got 5"),
-    (lambda: parted([], rule=None), "rule must be a function of one row's value, got None"),
-    (lambda: parted([], rule="age"), "rule must be a function of one row's value, got 'age'"),
-    (lambda: parted([], examples=None), "examples must be a sequence, got None"),
-    (lambda: parted([], examples=[]), "examples must reach every part by the rule, got none for 'a', 'b', 'c'"),
-    (lambda: parted([], examples=["a", "c"]), "examples must reach every part by the rule, got none for 'b'"),
-    (lambda: parted([], rule=failing),
-     "rule must not fail on the public example 'c', got KeyError: 'c'"),
-    (lambda: parted([], rule=undefined),
-     "rule must not fail on the public example 'a', got NameError: name 'nowhere' is not defined"),
-    (lambda: parted([])["d"], "part must be one of 'a', 'b', 'c', got 'd'"),
-    (lambda: parted([])[["a"]], "part must be one of 'a', 'b', 'c', got ['a']"),
-    (lambda: parted("abc"), "values must be a sequence of shape (n,), got str"),
-    (lambda: parted({"a": 1}), "values must be a sequence of shape (n,), got dict"),
-    (lambda: parted(pd.DataFrame({"1": [1, 2]})), "values must be a sequence of shape (n,), got DataFrame"),
-    (lambda: parted(np.ones((2, 2))), "values must be a sequence of shape (n,), got ndarray"),
-    (lambda: parted(np.float64(1)), "values must be a sequence of shape (n,), got float64"),
-    (lambda: parted(iter("abc")), "values must be a sequence of shape (n,), got str_ascii_iterator"),
-    (lambda: parted(["a"], owners="x"), "owners must be a sequence of shape (n,), got str"),
-    (lambda: parted(["a"], owners=[1, 2]), "owners must have one element for each row, 1, got 2"),
-    (lambda: parted(["a"], most=2), "most must be 1 where each row is a unit of its own, got 2"),
-    (lambda: parted(["a"], owners=None, most=2),
-     "most must be 1 where each row is a unit of its own, got 2"),
-    (lambda: parted(["a"], most=1.0), "most must be an integer, got 1.0"),
-    (lambda: parted(["a"], most=True), "most must be an integer, got True"),
-    (lambda: parted(["a"], owners=[1], most=0), "most must be at least 1, got 0"),
-    (lambda: parted(["a"], unit="person"),
-     "owners must say which person each row belongs to, or be None if each row is a person of its own"),
-])
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda: parted([], parts=[]), "parts must be different strings, at least one, got []"),
+        (
+            lambda: parted([], parts=["a", "a"]),
+            "parts must be different strings, at least one, got ['a', 'a']",
+        ),
+        (
+            lambda: parted([], parts=["a", 1]),
+            "parts must be different strings, at least one, got ['a', 1]",
+        ),
+        (
+            lambda: parted([], parts=[["a"]]),
+            "parts must be different strings, at least one, got [['a']]",
+        ),
+        (lambda: parted([], parts=None), "parts must be a sequence, got None"),
+        (lambda: parted([], parts=5), "parts must be a sequence, got 5"),
+        (lambda: parted([], rule=None), "rule must be a function of one row's value, got None"),
+        (lambda: parted([], rule="age"), "rule must be a function of one row's value, got 'age'"),
+        (lambda: parted([], examples=None), "examples must be a sequence, got None"),
+        (
+            lambda: parted([], examples=[]),
+            "examples must reach every part by the rule, got none for 'a', 'b', 'c'",
+        ),
+        (
+            lambda: parted([], examples=["a", "c"]),
+            "examples must reach every part by the rule, got none for 'b'",
+        ),
+        (
+            lambda: parted([], rule=failing),
+            "rule must not fail on the public example 'c', got KeyError: 'c'",
+        ),
+        (
+            lambda: parted([], rule=undefined),
+            "rule must not fail on the public example 'a', got NameError: name 'nowhere' is not "
+            "defined",
+        ),
+        (lambda: parted([])["d"], "part must be one of 'a', 'b', 'c', got 'd'"),
+        (lambda: parted([])[["a"]], "part must be one of 'a', 'b', 'c', got ['a']"),
+        (lambda: parted("abc"), "values must be a sequence of shape (n,), got str"),
+        (lambda: parted({"a": 1}), "values must be a sequence of shape (n,), got dict"),
+        (
+            lambda: parted(pd.DataFrame({"1": [1, 2]})),
+            "values must be a sequence of shape (n,), got DataFrame",
+        ),
+        (lambda: parted(np.ones((2, 2))), "values must be a sequence of shape (n,), got ndarray"),
+        (lambda: parted(np.float64(1)), "values must be a sequence of shape (n,), got float64"),
+        (
+            lambda: parted(iter("abc")),
+            "values must be a sequence of shape (n,), got str_ascii_iterator",
+        ),
+        (lambda: parted(["a"], owners="x"), "owners must be a sequence of shape (n,), got str"),
+        (
+            lambda: parted(["a"], owners=[1, 2]),
+            "owners must have one element for each row, 1, got 2",
+        ),
+        (
+            lambda: parted(["a"], most=2),
+            "most must be 1 where each row is a unit of its own, got 2",
+        ),
+        (
+            lambda: parted(["a"], owners=None, most=2),
+            "most must be 1 where each row is a unit of its own, got 2",
+        ),
+        (lambda: parted(["a"], most=1.0), "most must be an integer, got 1.0"),
+        (lambda: parted(["a"], most=True), "most must be an integer, got True"),
+        (lambda: parted(["a"], owners=[1], most=0), "most must be at least 1, got 0"),
+        (
+            lambda: parted(["a"], unit="person"),
+            "owners must say which person each row belongs to, or be None if each row is a person "
+            "of its own",
+        ),
+    ],
+)
 def test_refusals_of_partitions(call, message):
     with pytest.raises(ValueError) as caught:
         call()
@@ -87,7 +128,9 @@ def test_refusals_of_partitions(call, message):
 
 def test_a_random_rule_is_refused():
     rng = np.random.default_rng(3)
-    with pytest.raises(ValueError, match="rule must not be random, got .* for the public example 0"):
+    with pytest.raises(
+        ValueError, match="rule must not be random, got .* for the public example 0"
+    ):
         parted([], rule=lambda value: "ab"[rng.integers(2)], parts="ab", examples=range(20))
 
 
@@ -110,7 +153,7 @@ def test_a_name_is_new_and_nothing_else_was_registered():
     assert book.spent == (0, 0) and book.costs() == []
 
 
-# ---------------------------------------------------------------------- private values in silence
+# ------------------------------------------------------------------------ private values in silence
 
 
 def test_a_mask_follows_the_rule_on_each_value():
@@ -150,12 +193,25 @@ def returning(thing):
     return lambda value: thing() if value == 17 else "c" if value == "c" else "a"
 
 
-@pytest.mark.parametrize("rule", [
-    returning(lambda: pd.NA), returning(lambda: np.array(["a", "a"])), returning(Odd),
-    returning(lambda: AlwaysEqual("b")), returning(lambda: ["a"]), returning(lambda: None),
-    returning(lambda: "a" + None), returning(lambda: 1 / 0), raising(TypeError), raising(KeyError),
-    raising(StopIteration), raising(RecursionError), raising(SystemExit), raising(MemoryError),
-])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        returning(lambda: pd.NA),
+        returning(lambda: np.array(["a", "a"])),
+        returning(Odd),
+        returning(lambda: AlwaysEqual("b")),
+        returning(lambda: ["a"]),
+        returning(lambda: None),
+        returning(lambda: "a" + None),
+        returning(lambda: 1 / 0),
+        raising(TypeError),
+        raising(KeyError),
+        raising(StopIteration),
+        raising(RecursionError),
+        raising(SystemExit),
+        raising(MemoryError),
+    ],
+)
 def test_no_private_value_decides_whether_a_partition_raises(rule):
     parts = parted([1, 17, 2], rule, ["a", "c"], ("a", "c"))
     assert masks(parts) == {"a": [True, False, True], "c": [False, False, False]}
@@ -186,14 +242,24 @@ def test_the_rule_is_evaluated_once_for_each_row():
     assert seen[3 * len(EXAMPLES) :] == list("abcab")
 
 
-@pytest.mark.parametrize("values", [
-    ["a", "c", "b"], ("a", "c", "b"), np.array(["a", "c", "b"]), np.array(["a", "c", "b"], dtype=object),
-    pd.Series(["a", "c", "b"], index=[7, 7, 1]), pd.array(["a", "c", "b"], dtype="string"),
-    pd.Series(["a", "c", "b"], dtype="category"),
-])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "c", "b"],
+        ("a", "c", "b"),
+        np.array(["a", "c", "b"]),
+        np.array(["a", "c", "b"], dtype=object),
+        pd.Series(["a", "c", "b"], index=[7, 7, 1]),
+        pd.array(["a", "c", "b"], dtype="string"),
+        pd.Series(["a", "c", "b"], dtype="category"),
+    ],
+)
 def test_columns_of_every_kind_are_read(values):
     assert masks(parted(values)) == {
-        "a": [True, False, False], "b": [False, False, True], "c": [False, True, False]}
+        "a": [True, False, False],
+        "b": [False, False, True],
+        "c": [False, True, False],
+    }
 
 
 def test_missing_and_masked_values_are_in_no_part_or_where_the_rule_says():
@@ -237,7 +303,7 @@ def test_parts_are_not_copied_with_their_ledger():
             pickle.dumps(thing)
 
 
-# ----------------------------------------------------------------------------------------- units
+# -------------------------------------------------------------------------------------------- units
 
 PEOPLE = [1, 1, 1, 1, 1, 2, 2, 3]
 YEARS = ["y1", "y2", "y3", "y4", "y5", "y2", "y4", "y1"]
@@ -280,7 +346,9 @@ def test_rows_as_units_need_no_owners():
     assert sum(person[year].mask.sum() for year in ALL) == len(YEARS)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=14), st.integers(1, 3))
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=14), st.integers(1, 3)
+)
 def test_no_unit_reaches_more_parts_than_its_bound_and_no_other_unit_changes(rows, most):
     owners, values = [row[0] for row in rows], [row[1] for row in rows]
     found = masks(parted(values, owners=owners, most=most, unit="person"))
@@ -288,7 +356,9 @@ def test_no_unit_reaches_more_parts_than_its_bound_and_no_other_unit_changes(row
         reached = {p for p in "abc" if any(m and o == unit for m, o in zip(found[p], owners))}
         assert len(reached) == min(most, len({v for o, v in rows if o == unit}))
         others = [row for row in rows if row[0] != unit]  # without this unit
-        fewer = masks(parted([v for _, v in others], owners=[o for o, _ in others], most=most, unit="p"))
+        fewer = masks(
+            parted([v for _, v in others], owners=[o for o, _ in others], most=most, unit="p")
+        )
         for p in "abc":
             assert fewer[p] == [m for m, o in zip(found[p], owners) if o != unit]
 
@@ -300,21 +370,54 @@ class Loud:
         raise RuntimeError("whose row this is")
 
 
-@pytest.mark.parametrize("owner", [
-    None, math.nan, np.float64("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("nan"),
-    Decimal("snan"), Loud(), object(), [1], {1}, np.array([1]), np.ma.masked, (1, math.nan), (1, None),
-    lambda: 1,
-])
+@pytest.mark.parametrize(
+    "owner",
+    [
+        None,
+        math.nan,
+        np.float64("nan"),
+        pd.NA,
+        pd.NaT,
+        np.datetime64("NaT"),
+        Decimal("nan"),
+        Decimal("snan"),
+        Loud(),
+        object(),
+        [1],
+        {1},
+        np.array([1]),
+        np.ma.masked,
+        (1, math.nan),
+        (1, None),
+        lambda: 1,
+    ],
+)
 def test_rows_of_no_owner_are_in_no_part(owner):
     """Else each such row would be a unit of its own, and a person could be in all parts."""
     found = masks(parted(list("abca"), owners=[owner, owner, 5, owner], unit="person"))
     assert found == {"a": [False] * 4, "b": [False] * 4, "c": [False, False, True, False]}
 
 
-@pytest.mark.parametrize("owner", [
-    0, 1.5, "x", b"x", Fraction(1, 3), Decimal("0.1"), np.int8(3), np.str_("x"), np.datetime64("2020-01-01"),
-    date(2020, 1, 1), pd.Timestamp("2020-01-01"), uuid.UUID(int=7), ("household", 3), 2**70, True,
-])
+@pytest.mark.parametrize(
+    "owner",
+    [
+        0,
+        1.5,
+        "x",
+        b"x",
+        Fraction(1, 3),
+        Decimal("0.1"),
+        np.int8(3),
+        np.str_("x"),
+        np.datetime64("2020-01-01"),
+        date(2020, 1, 1),
+        pd.Timestamp("2020-01-01"),
+        uuid.UUID(int=7),
+        ("household", 3),
+        2**70,
+        True,
+    ],
+)
 def test_owners_that_compare_by_value_are_units(owner):
     found = masks(parted(list("aba"), owners=[owner, copy.copy(owner), owner]))
     assert found == {"a": [True, False, True], "b": [False] * 3, "c": [False] * 3}
@@ -342,7 +445,7 @@ def test_a_bound_that_says_that_it_is_positive_is_refused():
         by_year(ledger(9, unit="person"), owners=PEOPLE, most=Sly(-3))
 
 
-# ----------------------------------------------------------------------- a part's own relation
+# ---------------------------------------------------------------------------- a part's own relation
 
 
 def counter(neighbours, unit="row", epsilon=1):
@@ -370,8 +473,7 @@ def test_a_part_takes_add_remove_mechanisms_alone(neighbours):
 
 def test_the_message_of_a_part_says_what_the_whole_table_would_pay():
     book = ledger(0.8, "replace-one")
-    parts = book.partition(
-        "sex", list("fm"), str, ["f", "m"], examples="fm")
+    parts = book.partition("sex", list("fm"), str, ["f", "m"], examples="fm")
     with pytest.raises(BudgetExceeded) as caught:
         parts["f"].spend("count", 0.5)
     assert str(caught.value) == "'count' asks for epsilon 1, delta 0; left are epsilon 0.8, delta 0"

@@ -1,4 +1,5 @@
 """Renyi and concentrated privacy against many-digit arithmetic, quadrature, dp-accounting."""
+
 import itertools
 import math
 from fractions import Fraction
@@ -32,7 +33,6 @@ def of(x):
     return mpf(x.numerator) / x.denominator
 
 
-
 def bisected(rising):
     low, high = mpf(-800), mpf(800)
     for _ in range(120):
@@ -45,13 +45,20 @@ def exact_zcdp_epsilon(rho, delta):
     """The optimum over all orders with 80 digits, in the words of Canonne, Kamath, Steinke 2020."""
     rho, log = mpf(float(rho)), mp.log(mpf(float(delta)))
     alpha = 1 + bisected(lambda t: rho * t * t + mp.log1p(t) + log)
-    return max(0, alpha * rho - (log + mp.log(alpha - 1)) / (alpha - 1) + alpha / (alpha - 1) * mp.log1p(-1 / alpha))
+    return max(
+        0,
+        alpha * rho
+        - (log + mp.log(alpha - 1)) / (alpha - 1)
+        + alpha / (alpha - 1) * mp.log1p(-1 / alpha),
+    )
 
 
 def exact_zcdp_log_delta(rho, epsilon):
     rho, epsilon = mpf(float(rho)), mpf(float(epsilon))
     alpha = 1 + bisected(lambda t: (2 * t + 1) * rho - epsilon - mp.log1p(1 / t))
-    return min(0, (alpha - 1) * (alpha * rho - epsilon) + alpha * mp.log1p(-1 / alpha) - mp.log(alpha - 1))
+    return min(
+        0, (alpha - 1) * (alpha * rho - epsilon) + alpha * mp.log1p(-1 / alpha) - mp.log(alpha - 1)
+    )
 
 
 def test_zcdp_known_values():
@@ -71,7 +78,9 @@ def test_zcdp_conversions_are_the_optimum_over_orders_and_on_the_private_side():
         true, ours = exact_zcdp_log_delta(rho, epsilon), renyi.zcdp_delta(rho, epsilon)
         assert mp.exp(true) <= ours <= max(mp.exp(true + mpf(10) ** -11), mpf(5e-324))
         rho = renyi.zcdp_rho(epsilon, delta)
-        assert exact_zcdp_epsilon(rho, delta) <= epsilon < exact_zcdp_epsilon(rho * (1 + 1e-10), delta)
+        assert (
+            exact_zcdp_epsilon(rho, delta) <= epsilon < exact_zcdp_epsilon(rho * (1 + 1e-10), delta)
+        )
 
 
 def test_zcdp_at_the_ends_of_its_ranges_is_a_number_on_the_private_side():
@@ -106,7 +115,9 @@ def test_zcdp_never_beats_the_gaussian_curve_it_bounds():
 
 
 def test_pure_to_zcdp_is_exact():
-    assert renyi.pure_to_zcdp(Fraction(1, 3)) == Fraction(1, 18) and isinstance(renyi.pure_to_zcdp(1), Fraction)
+    assert renyi.pure_to_zcdp(Fraction(1, 3)) == Fraction(1, 18) and isinstance(
+        renyi.pure_to_zcdp(1), Fraction
+    )
     assert renyi.pure_to_zcdp(0.1) == 0.005
 
 
@@ -130,7 +141,10 @@ def test_pure_to_gaussian_curve_lies_below_the_two_lines():
         gaussian = special.ndtr(special.ndtri(1 - p) - renyi.pure_to_gaussian(epsilon))
         lines = np.maximum(0, np.maximum(1 - math.exp(epsilon) * p, math.exp(-epsilon) * (1 - p)))
         assert np.all(gaussian <= lines + 1e-14)
-        assert np.any(special.ndtr(special.ndtri(1 - p) - 0.99 * renyi.pure_to_gaussian(epsilon)) > lines + 1e-6)
+        assert np.any(
+            special.ndtr(special.ndtri(1 - p) - 0.99 * renyi.pure_to_gaussian(epsilon))
+            > lines + 1e-6
+        )
 
 
 def test_laplace_rdp_bounds_the_exact_divergence():
@@ -138,24 +152,45 @@ def test_laplace_rdp_bounds_the_exact_divergence():
     for _ in range(200):
         order, scale = 1.0001 + 10 ** rng.uniform(-4, 5.99), 10 ** rng.uniform(-6, 9)
         a, b = mpf(order), mpf(scale)
-        true = mp.log(a / (2 * a - 1) * mp.exp((a - 1) / b) + (a - 1) / (2 * a - 1) * mp.exp(-a / b)) / (a - 1)
+        true = mp.log(
+            a / (2 * a - 1) * mp.exp((a - 1) / b) + (a - 1) / (2 * a - 1) * mp.exp(-a / b)
+        ) / (a - 1)
         ours = renyi.laplace_rdp(order, scale)
-        assert true <= ours <= min(1 / b, true + 1e-14 * (1 / b + (1 + mp.log(a)) / (a - 1) + a / (a - 1) / b) + 1e-20)
+        assert (
+            true
+            <= ours
+            <= min(
+                1 / b, true + 1e-14 * (1 / b + (1 + mp.log(a)) / (a - 1) + a / (a - 1) / b) + 1e-20
+            )
+        )
     for order in (2, 5):
-        moment = mp.quad(lambda x: mp.exp(-order * abs(x) / 2 + (order - 1) * abs(x - 1) / 2) / 4,
-                         [-mp.inf, 0, 1, mp.inf])
-        assert renyi.laplace_rdp(order, 2) == pytest.approx(float(mp.log(moment) / (order - 1)), rel=1e-13)
+
+        def integrand(x, order=order):
+            return mp.exp(-order * abs(x) / 2 + (order - 1) * abs(x - 1) / 2) / 4
+
+        moment = mp.quad(integrand, [-mp.inf, 0, 1, mp.inf])
+        assert renyi.laplace_rdp(order, 2) == pytest.approx(
+            float(mp.log(moment) / (order - 1)), rel=1e-13
+        )
 
 
 def test_rdp_to_epsilon_takes_the_best_order():
     orders = np.array([1.5, 2, 4, 8, 16, 32, 64])
     theirs, order = rdp_privacy_accountant.compute_epsilon(orders, 0.05 * orders, 1e-6)
-    assert order == 16 and theirs <= renyi.rdp_to_epsilon(orders, 0.05 * orders, 1e-6) <= theirs * (1 + 1e-12)
-    fine = 1 + np.logspace(-2, 3, 4001)  # zCDP is a line of divergences: the same bound, up to the grid of orders
-    assert 0 <= renyi.rdp_to_epsilon(fine, 0.1 * fine, 1e-6) / renyi.zcdp_epsilon(0.1, 1e-6) - 1 < 1e-6
+    assert order == 16 and theirs <= renyi.rdp_to_epsilon(orders, 0.05 * orders, 1e-6) <= theirs * (
+        1 + 1e-12
+    )
+    fine = 1 + np.logspace(
+        -2, 3, 4001
+    )  # zCDP is a line of divergences: the same bound, up to the grid of orders
+    assert (
+        0 <= renyi.rdp_to_epsilon(fine, 0.1 * fine, 1e-6) / renyi.zcdp_epsilon(0.1, 1e-6) - 1 < 1e-6
+    )
     assert renyi.rdp_to_epsilon(50, 0, 0.9) == 0
     fine = np.linspace(1.01, 60, 10001)
-    assert renyi.rdp_to_epsilon(fine, 100 * renyi.laplace_rdp(fine, 10), 1e-6) == pytest.approx(4.98417, abs=1e-4)
+    assert renyi.rdp_to_epsilon(fine, 100 * renyi.laplace_rdp(fine, 10), 1e-6) == pytest.approx(
+        4.98417, abs=1e-4
+    )
 
 
 def test_rdp_to_epsilon_is_never_below_the_formula():
@@ -163,8 +198,10 @@ def test_rdp_to_epsilon_is_never_below_the_formula():
     for _ in range(200):
         orders = 1.0001 + 10 ** rng.uniform(-4, 5.99, 5)
         divergences, delta = orders * 10 ** rng.uniform(-8, 3), 10 ** rng.uniform(-300, -0.1)
-        exact = min(mpf(d) + mp.log1p(-1 / mpf(a)) - mp.log(mpf(a) * mpf(delta)) / (mpf(a) - 1)
-                    for a, d in zip(orders, divergences))
+        exact = min(
+            mpf(d) + mp.log1p(-1 / mpf(a)) - mp.log(mpf(a) * mpf(delta)) / (mpf(a) - 1)
+            for a, d in zip(orders, divergences)
+        )
         ours = renyi.rdp_to_epsilon(orders, divergences, delta)
         assert max(0, exact) <= ours <= max(0, exact) * (1 + 1e-13) + mpf(10) ** -11
 
@@ -175,7 +212,7 @@ def test_rdp_to_epsilon_skips_infinite_divergences():
     assert renyi.rdp_to_epsilon([2, 64], math.inf, 1e-6) == math.inf
 
 
-# ------------------------------------------------------------------------------ curves as costs
+# ---------------------------------------------------------------------------------- curves as costs
 
 
 def test_pure_rdp_bounds_the_divergence_of_randomized_response_closely():
@@ -235,7 +272,10 @@ def test_sampled_gaussian_divergences_cover_small_rates():
     ):
         s, q = mpf(sigma), mpf(rate)
         rise = mp.fsum(
-            mp.binomial(order, k) * (1 - q) ** (order - k) * q**k * mp.expm1((k * k - k) / (2 * s * s))
+            mp.binomial(order, k)
+            * (1 - q) ** (order - k)
+            * q**k
+            * mp.expm1((k * k - k) / (2 * s * s))
             for k in range(2, order + 1)
         )
         ours = renyi.sampled_gaussian_rdp([order], sigma, rate)[0] * (order - 1)
@@ -284,7 +324,7 @@ def test_mixed_costs_add_up_order_by_order():
     assert composition.renyi([]).divergences == (0.0,) * len(renyi.ORDERS)
 
 
-# ------------------------------------------------------------------------------------ arguments
+# ---------------------------------------------------------------------------------------- arguments
 
 
 def test_numbers_give_floats_and_arrays_broadcast():
@@ -304,35 +344,60 @@ RHO = "rho must be between 1e-24 and 1e+08, got "
 ORDER = " must be between 1.0001 and 1e+06, got "
 
 
-@pytest.mark.parametrize("call,sentence", [
-    (lambda: renyi.zcdp_epsilon(None, 0.1), "rho must be a number, got None"),
-    (lambda: renyi.zcdp_delta(0, 1), RHO + "0.0"),
-    (lambda: renyi.zcdp_delta(9e-25, 1), RHO + "9e-25"),
-    (lambda: renyi.zcdp_epsilon(1.1e8, 0.1), RHO + "110000000.0"),
-    (lambda: renyi.zcdp_rho(1, 10**400), "delta must be finite, got 1000"),
-    (lambda: renyi.zcdp_rho(2e6, 0.1), "epsilon must be between 1e-09 and 1e+06 or 0, got 2000000.0"),
-    (lambda: renyi.pure_to_zcdp(0), "epsilon must be positive and finite, got 0"),
-    (lambda: renyi.pure_to_zcdp(1e200), "epsilon must be between 1e-09 and 1e+06, got 1e+200"),
-    (lambda: renyi.pure_to_zcdp(1e-200), "epsilon must be between 1e-09 and 1e+06, got 1e-200"),
-    (lambda: renyi.pure_to_gaussian(0.0), "epsilon must be between 1e-09 and 1e+06, got 0.0"),
-    (lambda: renyi.pure_to_gaussian(9e-10), "epsilon must be between 1e-09 and 1e+06, got 9e-10"),
-    (lambda: renyi.pure_rdp(1, 1), "order" + ORDER + "1.0"),
-    (lambda: renyi.pure_rdp(2, 0), "epsilon must be between 1e-09 and 1e+06, got 0.0"),
-    (lambda: renyi.laplace_rdp(1, 1), "order" + ORDER + "1.0"),
-    (lambda: renyi.laplace_rdp(2e6, 1), "order" + ORDER + "2000000.0"),
-    (lambda: renyi.laplace_rdp(2, 0), "scale must be between 1e-06 and 1e+09, got 0.0"),
-    (lambda: renyi.sampled_gaussian_rdp([1], 1, 0.1), "orders" + ORDER + "1.0"),
-    (lambda: renyi.sampled_gaussian_rdp([2], 0.05, 0.1), "sigma must be between 0.1 and 1e+06, got 0.05"),
-    (lambda: renyi.sampled_gaussian_rdp([2], 1, 0), "rate must be between 1e-09 and 1, got 0"),
-    (lambda: renyi.sampled_gaussian_rdp([2], 1, 1.5), "rate must be between 1e-09 and 1, got 1.5"),
-    (lambda: renyi.rdp_to_epsilon([2, 1], [1, 1], 0.1), "orders" + ORDER + "1.0"),
-    (lambda: renyi.rdp_to_epsilon([2], [-1.0], 0.1), "divergences must be between 0 and inf, got -1.0"),
-    (lambda: renyi.rdp_to_epsilon([2], math.nan, 0.1), "divergences must be between 0 and inf, got nan"),
-    (lambda: renyi.rdp_to_epsilon([], [], 0.1),
-     "orders and divergences must not be empty, got shapes (0,) and (0,)"),
-    (lambda: renyi.rdp_to_epsilon([2], [1], [0.1, 0.2]),
-     "delta must be strictly between 0 and 1, got [0.1, 0.2]"),
-])
+@pytest.mark.parametrize(
+    "call,sentence",
+    [
+        (lambda: renyi.zcdp_epsilon(None, 0.1), "rho must be a number, got None"),
+        (lambda: renyi.zcdp_delta(0, 1), RHO + "0.0"),
+        (lambda: renyi.zcdp_delta(9e-25, 1), RHO + "9e-25"),
+        (lambda: renyi.zcdp_epsilon(1.1e8, 0.1), RHO + "110000000.0"),
+        (lambda: renyi.zcdp_rho(1, 10**400), "delta must be finite, got 1000"),
+        (
+            lambda: renyi.zcdp_rho(2e6, 0.1),
+            "epsilon must be between 1e-09 and 1e+06 or 0, got 2000000.0",
+        ),
+        (lambda: renyi.pure_to_zcdp(0), "epsilon must be positive and finite, got 0"),
+        (lambda: renyi.pure_to_zcdp(1e200), "epsilon must be between 1e-09 and 1e+06, got 1e+200"),
+        (lambda: renyi.pure_to_zcdp(1e-200), "epsilon must be between 1e-09 and 1e+06, got 1e-200"),
+        (lambda: renyi.pure_to_gaussian(0.0), "epsilon must be between 1e-09 and 1e+06, got 0.0"),
+        (
+            lambda: renyi.pure_to_gaussian(9e-10),
+            "epsilon must be between 1e-09 and 1e+06, got 9e-10",
+        ),
+        (lambda: renyi.pure_rdp(1, 1), "order" + ORDER + "1.0"),
+        (lambda: renyi.pure_rdp(2, 0), "epsilon must be between 1e-09 and 1e+06, got 0.0"),
+        (lambda: renyi.laplace_rdp(1, 1), "order" + ORDER + "1.0"),
+        (lambda: renyi.laplace_rdp(2e6, 1), "order" + ORDER + "2000000.0"),
+        (lambda: renyi.laplace_rdp(2, 0), "scale must be between 1e-06 and 1e+09, got 0.0"),
+        (lambda: renyi.sampled_gaussian_rdp([1], 1, 0.1), "orders" + ORDER + "1.0"),
+        (
+            lambda: renyi.sampled_gaussian_rdp([2], 0.05, 0.1),
+            "sigma must be between 0.1 and 1e+06, got 0.05",
+        ),
+        (lambda: renyi.sampled_gaussian_rdp([2], 1, 0), "rate must be between 1e-09 and 1, got 0"),
+        (
+            lambda: renyi.sampled_gaussian_rdp([2], 1, 1.5),
+            "rate must be between 1e-09 and 1, got 1.5",
+        ),
+        (lambda: renyi.rdp_to_epsilon([2, 1], [1, 1], 0.1), "orders" + ORDER + "1.0"),
+        (
+            lambda: renyi.rdp_to_epsilon([2], [-1.0], 0.1),
+            "divergences must be between 0 and inf, got -1.0",
+        ),
+        (
+            lambda: renyi.rdp_to_epsilon([2], math.nan, 0.1),
+            "divergences must be between 0 and inf, got nan",
+        ),
+        (
+            lambda: renyi.rdp_to_epsilon([], [], 0.1),
+            "orders and divergences must not be empty, got shapes (0,) and (0,)",
+        ),
+        (
+            lambda: renyi.rdp_to_epsilon([2], [1], [0.1, 0.2]),
+            "delta must be strictly between 0 and 1, got [0.1, 0.2]",
+        ),
+    ],
+)
 def test_refusals_name_argument_and_value(call, sentence):
     with pytest.raises(ValueError) as error:
         call()

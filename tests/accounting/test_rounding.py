@@ -1,4 +1,5 @@
 """Directed rounding: always to the stated side, and never further than the next float."""
+
 import math
 from fractions import Fraction
 
@@ -13,10 +14,17 @@ from dputils.accounting import rounding
 SIZES = st.fractions(min_value=Fraction(1, 10**40), max_value=10**40)
 
 
-@pytest.mark.parametrize("x", [
-    Fraction(1, 3), Fraction(3, 10), Fraction(1, 10), Fraction(10**30 + 1), Fraction(1, 10**400),
-    Fraction(10**400),
-])
+@pytest.mark.parametrize(
+    "x",
+    [
+        Fraction(1, 3),
+        Fraction(3, 10),
+        Fraction(1, 10),
+        Fraction(10**30 + 1),
+        Fraction(1, 10**400),
+        Fraction(10**400),
+    ],
+)
 def test_directed_rounding(x):
     assert rounding.lower(x) <= x <= rounding.upper(x)
     assert rounding.upper(x) in (rounding.lower(x), math.nextafter(rounding.lower(x), math.inf))

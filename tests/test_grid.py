@@ -1,4 +1,4 @@
-"""Columns of private values rounded to a public grid."""
+"""Columns of private values rounded to a public grid (`private.to_grid`)."""
 import math
 from fractions import Fraction
 
