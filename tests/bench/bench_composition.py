@@ -4,7 +4,7 @@ No target: both must be quick enough to redraw a figure while a slider moves.
 """
 import math
 
-from dputils.accounting import composition
+from dputils.accounting import composition, losses
 from dputils.accounting.costs import Gaussian, Pure
 from tests.bench import medians
 
