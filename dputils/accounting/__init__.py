@@ -1,7 +1,7 @@
 """What releases cost: curves and conversions, costs, composition, mechanisms and the ledger.
 
 A file imports only from those before it: rounding, curves, renyi, losses, costs, composition,
-accounts, mechanism, ledger. The package shows what a release needs.
+accounts, mechanism, partition, ledger. The package shows what a release needs.
 """
 
 from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi

@@ -217,11 +217,10 @@ class Parallel:
     def add(self, part, more):
         """Book `more` on a part."""
         old, new = self._steps(part, more)
-        known = part in self._sums
         # the new sums come before the old ones go: an interrupt in between leaves too much booked
         for ranked, o, n in zip(self._ranked, old, new, strict=True):
             insort(ranked, n)
-            if known and ranked[i := bisect_left(ranked, o)] == o:
+            if ranked[i := bisect_left(ranked, o)] == o:
                 ranked.pop(i)
         self._sums[part] = plus(self._sums.get(part, ZERO), more)
 
