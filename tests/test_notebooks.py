@@ -10,7 +10,7 @@ import papermill
 import pytest
 
 from dputils import chapter
-from tools import anatomy, kernels, normalise, report, setup
+from tools import anatomy, kernels, normalise, setup, times
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
 STORED = {path: nbformat.read(path, as_version=4) for path in NOTEBOOKS}
@@ -67,7 +67,7 @@ def rerun(path, end, out, warm):
     seconds = (
         sum(taken for number, taken in warm.seconds.items() if number not in known) if warm else 0.0
     )
-    report.remember(path.stem, end, seconds)
+    times.remember(path.stem, end, seconds)
     return values, seconds
 
 
