@@ -167,6 +167,15 @@ def test_an_interrupt_stops_within_two_seconds_and_leaves_nothing(tmp_path, numb
     )
 
 
+def test_little_is_imported_before_an_interrupt_is_caught():
+    heavy = "{'nbformat', 'numpy', 'jupyter_client', 'dputils'}"
+    code = f"import sys, tools.book; print({heavy} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=setup.ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == "set()\n"
+
+
 def test_forked_kernels_die_with_a_client_that_is_killed(tmp_path):
     write(tmp_path, ["01-a", "02-b", "03-c"], SLEEP)
     work = started(tmp_path)

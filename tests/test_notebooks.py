@@ -11,7 +11,7 @@ import pytest
 
 from dputils.book import chapter
 from dputils.book.parameters import parse_parameters, problems, read_parameters
-from tools import anatomy, kernels, normalise, report, setup
+from tools import anatomy, kernels, normalise, setup, times
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
 STORED = {path: nbformat.read(path, as_version=4) for path in NOTEBOOKS}
@@ -68,7 +68,7 @@ def rerun(path, end, out, warm):
     seconds = (
         sum(taken for number, taken in warm.seconds.items() if number not in known) if warm else 0.0
     )
-    report.remember(path.stem, end, seconds)
+    times.remember(path.stem, end, seconds)
     return values, seconds
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools import anatomy, report, spread
+from tools import anatomy, report, spread, times
 
 PATH = Path("90-sizes.ipynb")
 
@@ -78,8 +78,8 @@ def test_the_sizes_of_a_notebook():
 def test_the_report_shows_each_notebook_under_the_design(tmp_path, monkeypatch):
     import nbformat
 
-    monkeypatch.setattr(report, "TIMES", tmp_path / "seconds")
-    report.remember("90-sizes", "low", 7.25)
+    monkeypatch.setattr(times, "FOLDER", tmp_path / "seconds")
+    times.remember("90-sizes", "low", 7.25)
     nbformat.write(notebook(code(3)), tmp_path / PATH)
     rows = report.table([tmp_path / PATH])
     assert rows[0] == ["", *report.DESIGN] and rows[1][0] == "design"

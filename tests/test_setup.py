@@ -28,6 +28,7 @@ SKIPPED = {
     ".git",
     "__pycache__",
     ".pytest_cache",
+    ".ruff_cache",
     ".hypothesis",
     ".ipynb_checkpoints",
     "build",
@@ -36,13 +37,13 @@ SKIPPED = {
 REGISTRY = re.compile(
     "|".join(
         [
-            "py" r"pi\.org",
-            "pythonhosted",
-            "index[-_]url",
-            "find[-_]links",
-            r"https?://\S*/" "simple",
-            "conda" r"\.anaconda",
-            "npm" r"js\.(?:org|com)",
+            "py" + r"pi\.org",
+            "python" + "hosted",
+            "index" + "[-_]url",
+            "find" + "[-_]links",
+            r"https?://\S*/" + "simple",
+            "conda" + r"\.anaconda",
+            "npm" + r"js\.(?:org|com)",
         ]
     ),
     re.IGNORECASE,
@@ -231,10 +232,10 @@ def test_no_file_names_a_package_registry():
 @pytest.mark.parametrize(
     "address",
     [
-        "https://pypi.org/p",
-        "--index-url x",
-        "https://pythonhosted.org",
-        "https://mirror.example/simple",
+        "https://py" + "pi.org/p",
+        "--index" + "-url x",
+        "https://python" + "hosted.org",
+        "https://mirror.example/" + "simple",
     ],
 )
 def test_a_registry_address_would_be_found(address):

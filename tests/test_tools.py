@@ -20,7 +20,7 @@ import pytest
 from nbformat import v4
 from PIL import Image
 
-from tools import book, normalise, report, setup, strict
+from tools import book, normalise, setup, strict, times
 
 DRAW = """import io, base64
 from PIL import Image
@@ -279,13 +279,13 @@ def test_a_notebook_that_takes_too_long_is_refused(monkeypatch, tmp_path):
         )
         for i, cell in enumerate(cells)
     ]
-    monkeypatch.setattr(report, "TIMES", tmp_path / "seconds")
+    monkeypatch.setattr(times, "FOLDER", tmp_path / "seconds")
     monkeypatch.setattr(strict, "kernel_seconds", lambda kernel: 60.9)
     said = "The notebook took 61 s of processor time, at most {} are allowed"
     assert [list(strict.problems(item)) for item in items] == [[], [said.format(60)]]
     nb.metadata["dputils"] = {"recut": True}
     assert list(strict.problems(items[1])) == [said.format(40)]
-    assert report.seconds("stored") == {"90-long": 60.9}
+    assert times.seconds("stored") == {"90-long": 60.9}
 
 
 def test_ids_are_kept_and_new_ones_come_from_the_source():
@@ -314,10 +314,10 @@ def test_names_select_notebooks_and_a_wrong_one_is_refused(tmp_path):
 
 
 def test_the_longest_comes_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "TIMES", tmp_path / "seconds")
+    monkeypatch.setattr(times, "FOLDER", tmp_path / "seconds")
     paths = [tmp_path / name for name in ("a.ipynb", "b.ipynb", "c.ipynb", "d.ipynb")]
     for size, path in enumerate(paths):
         path.write_text("x" * size)
     for stem, taken in (("b", 9.0), ("d", 3.0)):
-        report.remember(stem, "stored", taken)
+        times.remember(stem, "stored", taken)
     assert [path.stem for path in book.longest_first(paths)] == ["c", "a", "b", "d"]

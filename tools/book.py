@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools import kernels, report, setup
+from tools import kernels, setup, times
 
 COVER = "03-laplace-mechanism"  # its first figure stands in the README
 CELL_TIMEOUT = 300  # a cell that takes longer hangs
@@ -65,7 +65,7 @@ def execute(path, parent=None, folder=None):
     except DeadKernelError:
         return None, f"{place(nb, begun)}: the kernel died"
     if parent and (seconds := parent.seconds.get(manager.provisioner.pid)):
-        report.remember(path.stem, "stored", seconds)
+        times.remember(path.stem, "stored", seconds)
     return normalise.text(normalise.normalise(nb, path.stem)), None
 
 
@@ -110,7 +110,7 @@ def longest_first(paths):
     """Sort by the seconds that the last run took here, and by size where a notebook has not been
     timed.
     """
-    known = report.seconds("stored")
+    known = times.seconds("stored")
     return sorted(
         paths, key=lambda p: (known.get(p.stem, float("inf")), p.stat().st_size), reverse=True
     )
@@ -169,9 +169,8 @@ def abandon(pool, running, parent, folder):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     print("interrupted: what was not finished is as it was", flush=True)
-    os.dup2(
-        os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno()
-    )  # the clients complain about dead kernels
+    # The clients complain about dead kernels.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     pool.shutdown(wait=False, cancel_futures=True)
     if parent:
         parent.close()

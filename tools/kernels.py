@@ -74,11 +74,11 @@ AT_START = (
     "GLIBC_TUNABLES",
     "DPUTILS_DATA",
 )
+# Otherwise pyarrow, which pandas imports, starts a thread, and the debugger warns on the terminal.
 QUIET = {
-    # pyarrow, which pandas imports, starts a thread otherwise
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-}  # as in the specification of the ordinary kernel
+}
 NAME = "forked-provisioner"
 
 
@@ -91,9 +91,8 @@ class Parent:
     process: subprocess.Popen
     link: socket.socket
     settings: dict
-    seconds: dict = field(
-        default_factory=dict
-    )  # processor time of each kernel that has ended, by process number
+    # Processor time of each kernel that has ended, by process number.
+    seconds: dict = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, *order):
@@ -112,9 +111,8 @@ class Parent:
         """Let the parent kill its kernels and leave; while it still imports it has none, and is
         killed.
         """
-        self.link.shutdown(
-            socket.SHUT_RDWR
-        )  # closing alone is not seen while another thread waits for an answer
+        # Closing alone is not seen while another thread waits for an answer.
+        self.link.shutdown(socket.SHUT_RDWR)
         self.link.close()
         try:
             self.process.wait(timeout=0.5)

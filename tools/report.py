@@ -10,29 +10,15 @@ test`.
 
 import nbformat
 
-from tools import setup, stored
+from tools import setup, stored, times
 
-TIMES = setup.VENV / "seconds"  # one small file for each notebook and way; never committed
-WAYS = ("stored", "low", "high")
 DESIGN = {
     **{
         name.replace("_", " ").replace(" code cell", ""): f"{low}-{high}" if low else f"<= {high}"
         for name, (low, high) in stored.READING_LINE.items()
     },
-    **dict.fromkeys(WAYS, "<= 12"),
+    **dict.fromkeys(times.WAYS, "<= 12"),
 }
-
-
-def remember(stem, way, seconds):
-    """Keep how long a notebook took, where there is an environment to keep it in."""
-    if TIMES.parent.is_dir():
-        TIMES.mkdir(exist_ok=True)
-        (TIMES / f"{stem}.{way}").write_text(f"{seconds:.1f}\n")
-
-
-def seconds(way):
-    """Return the seconds of the last run by notebook, for those that ran this way."""
-    return {path.stem: float(path.read_text()) for path in TIMES.glob(f"*.{way}")}
 
 
 def sizes(nb):
@@ -49,11 +35,11 @@ def sizes(nb):
 
 def table(paths):
     """Return the rows of the report: a header, the design's numbers, and one for each notebook."""
-    times = {way: seconds(way) for way in WAYS}
+    taken = {way: times.seconds(way) for way in times.WAYS}
     rows = [["", *DESIGN], ["design", *DESIGN.values()]]
     for path in paths:
         found = sizes(nbformat.read(path, as_version=4))
-        found |= {way: times[way].get(path.stem, "-") for way in WAYS}
+        found |= {way: taken[way].get(path.stem, "-") for way in times.WAYS}
         rows.append(
             [path.stem, *(f"{found[name]:g}" if found[name] != "-" else "-" for name in DESIGN)]
         )

@@ -117,9 +117,8 @@ def _keep_together(formula):
     before, after = parent[at - 1] if at else None, parent[at + 1] if at + 1 < len(parent) else None
     head = re.search(r"\S*\Z", before)[0] if isinstance(before, nodes.Text) else ""
     tail = re.match(r"\S*", after)[0] if isinstance(after, nodes.Text) else ""
-    short = (
-        len(formula.astext()) <= 40 or len(head + tail) <= 2
-    )  # the rest would not fit on a line of a phone
+    # A longer one would not fit on a line of a phone.
+    short = len(formula.astext()) <= 40 or len(head + tail) <= 2
     if (head or tail) and short:
         together = nodes.inline("", classes=["together"])
         parent.replace(formula, together)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tools import report
+from tools import times
 
 SLOWEST = 10
-TIMES = report.TIMES / "portions.json"  # seconds of each portion in the last run; never committed
+TIMES = times.FOLDER / "portions.json"  # seconds of each portion in the last run; never committed
 UNKNOWN = 1e6  # a portion that was not timed comes first, the largest file before the others
 
 

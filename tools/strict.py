@@ -30,7 +30,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from tools import anatomy, lock, report
+from tools import anatomy, lock, times
 
 LEVELS, FEW = 1, 40  # of 255 grey levels, in so many pixels: see above
 GRID, COARSE_RMS = (
@@ -74,7 +74,7 @@ def problems(item):
 def too_long(item):
     """Yield that a notebook, of which the last cell has run, took more time than is allowed."""
     seconds, allowed = kernel_seconds(item.parent.kernel), anatomy.limits(item.parent.nb).seconds
-    report.remember(item.path.stem, "stored", seconds)
+    times.remember(item.path.stem, "stored", seconds)
     if seconds > allowed:
         took = f"The notebook took {seconds:.0f} s of processor time"
         yield f"{took}, at most {allowed:.0f} are allowed"
