@@ -204,3 +204,14 @@ def test_the_mechanism_is_its_release_and_its_law_that_of_its_reports():
     reports = mechanism(np.zeros(20_000), rng=rng(4))
     assert audit.law_test(reports, mechanism.law(1), discrete=True, rng=rng(5)).passes()
     assert not audit.law_test(reports, mechanism.law(1.5), discrete=True, rng=rng(5)).passes()
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 10.0])
+def test_a_few_draws_at_a_large_epsilon_are_audited(epsilon):
+    """No larger budget is caught by 100 draws; the search for one does not leave the range of epsilon."""
+    survey = rr.mechanism(2, epsilon)
+    reports = survey(np.zeros(100, dtype=int), rng=np.random.default_rng(7))
+    missed = audit.assert_law(
+        reports, survey.law(1), weaker=survey.law, discrete=True, rng=np.random.default_rng(8)
+    ).missed
+    assert missed.budget == math.inf
