@@ -56,7 +56,8 @@ from numbers import Real
 
 import numpy as np
 
-from dputils import checks, noise as noises, private
+from dputils import checks, private
+from dputils import noise as noises
 from dputils.accounting.costs import ZCDP, Pure
 from dputils.accounting.mechanism import Mechanism
 from dputils.gaps import gaps_below_best, read_scores, steps_below_best, whole_steps

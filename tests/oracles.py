@@ -1,4 +1,6 @@
-"""What tests of exact noise compare with: laws from closed forms at 600 bits, and sources whose bits a test chooses."""
+"""What tests of exact noise compare with: laws from closed forms at 600 bits, and sources whose
+bits a test chooses.
+"""
 
 import io
 import math
@@ -11,7 +13,12 @@ import numpy as np
 from dputils import inversion, noise
 
 ALARM = 1e-6  # probability of a false alarm of one statistical test
-GROUPS = (32, 48, 96, 192)  # bits of U drawn after the first 15; each group of bytes is little-endian
+GROUPS = (
+    32,
+    48,
+    96,
+    192,
+)  # bits of U drawn after the first 15; each group of bytes is little-endian
 SMALL = (Fraction(1, 50), 0.1, 0.7, 1, Fraction(7, 3), 10, 100, 255.9)
 LARGE = (256, Fraction(123457, 10), 10**9, 2**50)
 SAMPLERS = {"laplace": noise.discrete_laplace, "gaussian": noise.discrete_gaussian}
@@ -32,7 +39,9 @@ class Script(io.BytesIO):
 
 
 class Law:
-    """Cumulative probabilities of |z| (k = 0), or of the block h of 2^k integers (k > 0), from closed forms."""
+    """Cumulative probabilities of |z| (k = 0), or of the block h of 2^k integers (k > 0), from
+    closed forms.
+    """
 
     def __init__(self, kind, scale):
         self.kind, self.k = kind, 0 if scale < 256 else math.floor(math.log2(scale)) - 6
@@ -64,7 +73,9 @@ class Law:
         return bisect_right(range(reach), u, key=self.threshold)
 
     def hard_points(self):
-        """Numbers in [0, 1): at random, beside a threshold (5 to 300 bits in common), and far out in the tail."""
+        """Numbers in [0, 1): at random, beside a threshold (5 to 300 bits in common), and far out
+        in the tail.
+        """
         rng = generator(1)
         yield from (mp.mpf(int.from_bytes(rng.bytes(48))) / 2**384 for _ in range(20))
         for bits in (5, 15, 16, 30, 46, 47, 48, 60, 94, 96, 120) + (200, 300) * (self.scale < 20):
@@ -75,7 +86,9 @@ class Law:
 
 
 def grouped(x, groups):
-    """The first bits of x in [0, 1) as little-endian groups of bytes, and the number that these bits are."""
+    """The first bits of x in [0, 1) as little-endian groups of bytes, and the number that these
+    bits are.
+    """
     bits, ends = int(mp.floor(x * mp.mpf(2) ** sum(groups))), np.cumsum(groups) // 8
     words = bits.to_bytes(ends[-1])
     parts = b"".join(words[end - width // 8 : end][::-1] for end, width in zip(ends, groups))

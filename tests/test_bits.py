@@ -1,4 +1,6 @@
-"""bits: what a source is asked for, which of its bits count, and that nothing but the source is asked."""
+"""bits: what a source is asked for, which of its bits count, and that nothing but the source is
+asked.
+"""
 
 import os
 import subprocess
@@ -13,7 +15,9 @@ from tests.oracles import Script
 WRITTEN = bytes(range(1, 65))
 
 
-@pytest.mark.parametrize("k, width", [(1, 8), (8, 8), (9, 16), (16, 16), (31, 32), (33, 64), (64, 64)])
+@pytest.mark.parametrize(
+    "k, width", [(1, 8), (8, 8), (9, 16), (16, 16), (31, 32), (33, 64), (64, 64)]
+)
 def test_words_are_the_top_bits_of_little_endian_numbers(k, width):
     size = width // 8
     whole = [int.from_bytes(WRITTEN[i : i + size], "little") for i in range(0, 8 * size, size)]

@@ -294,14 +294,21 @@ def test_within_public_ends(value):
     assert checks.within("scale", value, *checks.SIZES) is value
 
 
-@pytest.mark.parametrize("value, ends, sentence", [
-    (1e-7, checks.EPSILONS, "x must be between 1e-06 and 1000, got 1e-07"),
-    (Fraction(1001), checks.EPSILONS, "x must be between 1e-06 and 1000, got Fraction(1001, 1)"),
-    (2**50 + 1, checks.STEPS, "x must be between 2**-50 and 2**50, got 1125899906842625"),
-    (0, checks.EPSILONS, "x must be positive and finite, got 0"),
-    (True, (0, 1), "x must be a number, got True"),
-    (math.nan, (0, 1), "x must be finite, got nan"),
-    (-0.5, (0, 1), "x must be between 0 and 1, got -0.5"),
-])
+@pytest.mark.parametrize(
+    "value, ends, sentence",
+    [
+        (1e-7, checks.EPSILONS, "x must be between 1e-06 and 1000, got 1e-07"),
+        (
+            Fraction(1001),
+            checks.EPSILONS,
+            "x must be between 1e-06 and 1000, got Fraction(1001, 1)",
+        ),
+        (2**50 + 1, checks.STEPS, "x must be between 2**-50 and 2**50, got 1125899906842625"),
+        (0, checks.EPSILONS, "x must be positive and finite, got 0"),
+        (True, (0, 1), "x must be a number, got True"),
+        (math.nan, (0, 1), "x must be finite, got nan"),
+        (-0.5, (0, 1), "x must be between 0 and 1, got -0.5"),
+    ],
+)
 def test_what_is_not_within_is_named(value, ends, sentence):
     assert refusal(checks.within, "x", value, *ends) == sentence

@@ -1,4 +1,6 @@
-"""Gaps below the best score: exact before they are rounded, for every type, with one rule for odd scores."""
+"""Gaps below the best score: exact before they are rounded, for every type, with one rule for odd
+scores.
+"""
 
 import math
 from decimal import Decimal
@@ -18,7 +20,11 @@ LARGEST = int(np.finfo(float).max)
 
 
 def exact(score):
-    return Fraction(int(score)) if isinstance(score, int | np.integer) else Fraction(*score.as_integer_ratio())
+    return (
+        Fraction(int(score))
+        if isinstance(score, int | np.integer)
+        else Fraction(*score.as_integer_ratio())
+    )
 
 
 def rounded(number):
@@ -69,7 +75,9 @@ def test_scores_are_cut_off_at_the_largest_float_and_what_is_missing_is_the_lowe
     odd = [math.nan, -math.inf, -float(LARGEST), math.inf, float(LARGEST), 0.0]
     scores = odd if kind == "list" else np.array(odd, dtype=kind)
     half = float(LARGEST)
-    np.testing.assert_array_equal(gaps_below_best(scores), [math.inf] * 3 + [0, 0, half], strict=True)
+    np.testing.assert_array_equal(
+        gaps_below_best(scores), [math.inf] * 3 + [0, 0, half], strict=True
+    )
     low = [math.nan, -math.inf] if kind == "list" else np.array([math.nan, -math.inf], dtype=kind)
     assert gaps_below_best(low).tolist() == [0, 0]
 

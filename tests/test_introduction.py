@@ -139,9 +139,7 @@ def test_a_name_without_a_user_is_found():
         "accounting.ledger": ast.parse("class Ledger: pass\nclass Unseen: pass"),
     }
     cells = used(
-        ast.parse(
-            "from dputils import accounting, laplace as l\naccounting.Ledger(); l.release()"
-        )
+        ast.parse("from dputils import accounting, laplace as l\naccounting.Ledger(); l.release()")
     )
     assert without_a_user(trees, cells) == ["accounting.ledger.Unseen", "noise.lost"]
 

@@ -1,7 +1,7 @@
 """inversion: the engine against an independent inversion at 600 bits of the same bits.
 
-The oracle (`Law`) knows closed forms and mpmath only. `Script` is a source whose bits the test chooses, so that draws
-fall exactly where a sampler that rounds, or cuts its tail, would go wrong.
+The oracle (`Law`) knows closed forms and mpmath only. `Script` is a source whose bits the test
+chooses, so that draws fall exactly where a sampler that rounds, or cuts its tail, would go wrong.
 """
 
 from dataclasses import replace
@@ -28,7 +28,9 @@ def test_draws_equal_a_600_bit_inversion_of_the_same_bits(kind, scale):
     for u in law.hard_points():
         for sign in (0, 1):
             script, value = scripted(u, sign)
-            draw = inversion.draw(law.table, 1, script) if law.k else SAMPLERS[kind](scale, rng=script)
+            draw = (
+                inversion.draw(law.table, 1, script) if law.k else SAMPLERS[kind](scale, rng=script)
+            )
             assert draw == (law.index(value) ^ -sign) + (sign if law.k == 0 else 0)
 
 
@@ -84,13 +86,23 @@ def test_exponential_is_enclosed(x, bits):
     assert low <= mp.exp(-mp.mpf(x)) * mp.mpf(2) ** bits <= high <= low + 3
 
 
-@pytest.mark.parametrize("x, bits, off", [
-    (Fraction(653, 563), 30, 1), (Fraction(99, 464), 30, 1), (Fraction(624, 433), 30, -1),
-    (Fraction(281, 192), 47, 1), (Fraction(89, 69), 47, -1), (Fraction(129, 247), 47, -1),
-    (Fraction(238, 685), 95, 1), (Fraction(2867, 798), 95, 1),
-])
+@pytest.mark.parametrize(
+    "x, bits, off",
+    [
+        (Fraction(653, 563), 30, 1),
+        (Fraction(99, 464), 30, 1),
+        (Fraction(624, 433), 30, -1),
+        (Fraction(281, 192), 47, 1),
+        (Fraction(89, 69), 47, -1),
+        (Fraction(129, 247), 47, -1),
+        (Fraction(238, 685), 95, 1),
+        (Fraction(2867, 798), 95, 1),
+    ],
+)
 def test_the_floor_of_the_rounded_exponential_is_off_and_the_margin_covers_it(x, bits, off):
-    """Without its margin the enclosure, the floor and the next integer, would miss these by 1e-4 to 1e-3."""
+    """Without its margin the enclosure, the floor and the next integer, would miss these by 1e-4 to
+    1e-3.
+    """
     low, high = inversion.exp_enclosure(x, bits)
     exact = mp.exp(-mp.mpf(x)) * mp.mpf(2) ** bits
     floor = low + 1
@@ -111,14 +123,20 @@ def test_acceptance_equals_a_600_bit_comparison_of_the_same_bits(kind, scale):
     decided = np.flatnonzero(law.table.cells[: 1 << 15] != inversion.UNDECIDED)
     for bits in (1, 10, 16, 17, 40, 47, 48, 49, 60, 100, 150, 200):
         for side in (-1, 1):
-            word, sign, d = int(rng.choice(decided)), int(rng.integers(2)), int(rng.integers(1 << k))
+            word, sign, d = (
+                int(rng.choice(decided)),
+                int(rng.integers(2)),
+                int(rng.integers(1 << k)),
+            )
             block = law.index(mp.mpf(word) / 2**15) << k
             size = block + d + sign
             x = Fraction(size - block) / t
             if kind == "gaussian":
                 x = Fraction(size**2 - block**2) / (2 * t**2)
             tie = -mp.expm1(-mp.mpf(x))
-            v, value = grouped(mp.mpf(max(tie + side * mp.mpf(2) ** -bits, 0)) % 1, (16, 32, 56, 112))
+            v, value = grouped(
+                mp.mpf(max(tie + side * mp.mpf(2) ** -bits, 0)) % 1, (16, 32, 56, 112)
+            )
             first = (sign << 15 | word).to_bytes(2, "little")
             second = (d << width - k).to_bytes(width // 8, "little")
             z = inversion.large(law.table, *law.weights, k, 1, Script(first + second + v))
@@ -133,9 +151,13 @@ def test_the_series_is_right_to_the_stated_bits():
         assert abs(mp.mpf(ours) + mp.expm1(-mp.mpf(value))) < mp.mpf(2) ** -49
 
 
-@pytest.mark.parametrize("x", [Fraction(124, 1000), Fraction(1, 9), Fraction(1, 16), Fraction(1, 8)])
+@pytest.mark.parametrize(
+    "x", [Fraction(124, 1000), Fraction(1, 9), Fraction(1, 16), Fraction(1, 8)]
+)
 def test_acceptance_beside_the_tie(x):
-    """V agrees with 1 - exp(-x) in up to 200 bits: where the series could not tell it must not decide."""
+    """V agrees with 1 - exp(-x) in up to 200 bits: where the series could not tell it must not
+    decide.
+    """
     tie = -mp.expm1(-mp.mpf(x))
     for bits in range(30, 200, 3):
         for side in (-1, 1):
@@ -145,7 +167,9 @@ def test_acceptance_beside_the_tie(x):
             assert keep.tolist() == [value >= tie], (bits, side)
 
 
-@pytest.mark.parametrize("alpha, beta", [(Fraction(1, 300), Fraction(0)), (Fraction(1, 2 * 10**6), Fraction(1, 10**6))])
+@pytest.mark.parametrize(
+    "alpha, beta", [(Fraction(1, 300), Fraction(0)), (Fraction(1, 2 * 10**6), Fraction(1, 10**6))]
+)
 def test_the_rise_of_the_exponent_is_its_difference(alpha, beta):
     def exponent(m):
         return alpha * m + beta * m * (m - 1) / 2
@@ -153,7 +177,9 @@ def test_the_rise_of_the_exponent_is_its_difference(alpha, beta):
     for start, step in ((0, 1), (0, 512), (1024, 3), (5120, 1024)):
         rise = inversion.rise(alpha, beta, start, step)
         assert rise == exponent(start + step) - exponent(start)
-        assert float(rise) == pytest.approx(inversion.rise(float(alpha), float(beta), start, step), rel=2**-48)
+        assert float(rise) == pytest.approx(
+            inversion.rise(float(alpha), float(beta), start, step), rel=2**-48
+        )
 
 
 def test_a_draw_that_does_not_fit_is_refused_not_wrapped():
@@ -163,7 +189,9 @@ def test_a_draw_that_does_not_fit_is_refused_not_wrapped():
         inversion.large(table, *law.weights, law.k, 3, generator(6))
 
 
-@pytest.mark.parametrize("scale, step", [(Fraction(255), 3), (Fraction(256), 4), (2 * Fraction(2**49), 4)])
+@pytest.mark.parametrize(
+    "scale, step", [(Fraction(255), 3), (Fraction(256), 4), (2 * Fraction(2**49), 4)]
+)
 def test_blocks_begin_at_scale_256_and_leave_scales_from_64_to_128(scale, step):
     for sampler in (inversion.laplace(scale), inversion.gaussian(scale)):
         assert isinstance(sampler, partial)

@@ -1,7 +1,7 @@
 """noise: every sampler against its law, its draws as they are on every platform, and the refusals.
 
-Statistical tests are seeded (except on the operating system's bits), each with false-alarm probability 1e-6.
-"""
+Statistical tests are seeded (except on the operating system's bits), each with false-alarm
+probability 1e-6."""
 
 import hashlib
 import math
@@ -14,12 +14,17 @@ from scipy import stats
 from dputils import inversion, noise
 from tests.oracles import ALARM, SAMPLERS, Law, Script, generator, mp, scripted
 
-FLOATS = {"laplace": stats.laplace, "gaussian": stats.norm, "exponential": stats.expon, "gumbel": stats.gumbel_r}
+FLOATS = {
+    "laplace": stats.laplace,
+    "gaussian": stats.norm,
+    "exponential": stats.expon,
+    "gumbel": stats.gumbel_r,
+}
 EXACT = ("discrete_laplace", "discrete_gaussian", "integers", "bernoulli_exp")
 both = pytest.mark.parametrize("kind", SAMPLERS)
 
-# 50 draws one at a time (size None) or one array, from seed 2024, as little-endian int64, or float64 to nine digits:
-# the first 16 hexadecimal digits of their SHA-256.
+# 50 draws one at a time (size None) or one array, from seed 2024, as little-endian int64, or
+# float64 to nine digits: the first 16 hexadecimal digits of their SHA-256.
 DRAWS = [
     ("laplace", (1.0,), None, "72173186162a98af"),
     ("laplace", (1.0,), 150001, "f0f2e3ea74901dd9"),
@@ -33,8 +38,24 @@ DRAWS = [
     ("exponential", (3,), 150001, "6f846296aabdfc33"),
     ("gumbel", (0.25,), None, "11724d1d91bed72b"),
     ("gumbel", (0.25,), 150001, "a0cab70d91af0036"),
-    ("uniform", (-2, 3,), None, "9f23ad720b2c7067"),
-    ("uniform", (-2, 3,), 150001, "3087a83d0b95cf49"),
+    (
+        "uniform",
+        (
+            -2,
+            3,
+        ),
+        None,
+        "9f23ad720b2c7067",
+    ),
+    (
+        "uniform",
+        (
+            -2,
+            3,
+        ),
+        150001,
+        "3087a83d0b95cf49",
+    ),
     ("integers", (2,), None, "12edb103d9566b5b"),
     ("integers", (2,), 150001, "1afb3b90c5fe2055"),
     ("integers", (5,), None, "c2e812c03bb87a19"),
@@ -120,7 +141,9 @@ def cdf(kind, scale, z):
 
 
 def p_value(draws, kind, scale):
-    """Chi-square of draws against the law in about 200 cells of integers; in the tests each expects over 200 draws."""
+    """Chi-square of draws against the law in about 200 cells of integers; in the tests each expects
+    over 200 draws.
+    """
     ends = np.unique(np.linspace(-12 * scale - 4, 12 * scale + 4, 4001).astype(int))
     ends = np.unique(ends[np.searchsorted(cdf(kind, scale, ends), np.arange(0.005, 0.999, 0.005))])
     chance = np.diff(cdf(kind, scale, ends), prepend=0, append=1)
@@ -139,16 +162,22 @@ def test_a_threshold_moved_by_half_a_percent_is_caught(monkeypatch):
     """Power of the chi-square."""
     for kind, build in (("laplace", "laplace"), ("gaussian", "gaussian")):
         law = Law(kind, 10)
-        sides = [[c + (150 << 32) * (j == 5) for j, c in enumerate(side)] for side in law.table.law(47)]
+        sides = [
+            [c + (150 << 32) * (j == 5) for j, c in enumerate(side)] for side in law.table.law(47)
+        ]
         broken = inversion.tabulate(lambda bits, sides=sides: sides, law.table.fold)
-        monkeypatch.setattr(inversion, build, lambda t, broken=broken: lambda n, rng: inversion.draw(broken, n, rng))
+        monkeypatch.setattr(
+            inversion, build, lambda t, broken=broken: lambda n, rng: inversion.draw(broken, n, rng)
+        )
         assert p_value(SAMPLERS[kind](10, 300_000, rng=generator(3)), kind, 10) < ALARM
 
 
 @both
 @pytest.mark.parametrize("scale", (10**6, 10**9, 2**50, Fraction(2**40, 3)))
 def test_huge_scales(kind, scale):
-    """Mean and mean square within 5 standard errors (6e-7), last four bits uniform, z/scale close to its limit law."""
+    """Mean and mean square within 5 standard errors (6e-7), last four bits uniform, z/scale close
+    to its limit law.
+    """
     z = SAMPLERS[kind](scale, 200_000, rng=generator(4))
     unit, (square, fourth) = z / float(scale), ((2, 24) if kind == "laplace" else (1, 3))
     assert abs(unit.mean()) < 5 * math.sqrt(square / z.size)
@@ -166,8 +195,24 @@ def test_tiny_scales_give_zero_but_the_tail_is_there(kind):
 
 def test_seeded_draws_are_these_on_every_platform_and_a_float_scale_is_its_decimal():
     for scale in (2.7, Fraction(27, 10), np.float64(2.7)):
-        assert noise.discrete_gaussian(scale, 8, rng=generator(7)).tolist() == [2, -4, 2, -1, 4, -1, -2, -3]
-    assert noise.discrete_laplace(1000, 6, rng=generator(7)).tolist() == [877, -2207, 717, -288, 1787, -464]
+        assert noise.discrete_gaussian(scale, 8, rng=generator(7)).tolist() == [
+            2,
+            -4,
+            2,
+            -1,
+            4,
+            -1,
+            -2,
+            -3,
+        ]
+    assert noise.discrete_laplace(1000, 6, rng=generator(7)).tolist() == [
+        877,
+        -2207,
+        717,
+        -288,
+        1787,
+        -464,
+    ]
     assert noise.integers(1000, 6, rng=generator(7)).tolist() == [298, 967, 262, 640, 426, 700]
     assert inversion.laplace(Fraction(1, 10)) is inversion.laplace(Fraction("0.1"))
     before = inversion.laplace.cache_info().misses
@@ -180,28 +225,47 @@ def test_shapes(name):
     draw, rng, kind = getattr(noise, name), generator(8), bool if name == "bernoulli_exp" else int
     assert type(draw(1, rng=rng)) is kind and draw(1, 0, rng=rng).shape == (0,)
     many = draw(1 if kind is bool else 300, (3, 50_000), rng=rng)
-    assert many.shape == (3, 50_000) and many.dtype == (np.int64, bool)[kind is bool] and (many[2] != many[0]).any()
+    assert (
+        many.shape == (3, 50_000)
+        and many.dtype == (np.int64, bool)[kind is bool]
+        and (many[2] != many[0]).any()
+    )
 
 
 def test_integers():
     """5 takes the top 3 bits of a byte and refuses 5, 6, 7: each value has 32 of the 256 bytes."""
-    assert np.bincount(noise.integers(5, 160, rng=Script(bytes(range(256)) * 2))).tolist() == [32] * 5
+    assert (
+        np.bincount(noise.integers(5, 160, rng=Script(bytes(range(256)) * 2))).tolist() == [32] * 5
+    )
     assert not noise.integers(1, 10, rng=noise.SYSTEM).any()
     for high in (2, 7, 7 * 2**40, 3 * 2**60, 2**62):
         draws, parts = noise.integers(high, 60_000, rng=generator(9)), min(high, 7)
         assert 0 <= draws.min() and draws.max() < high
-        assert stats.chisquare(np.bincount([int(v) * parts // high for v in draws], minlength=parts)).pvalue > ALARM
+        assert (
+            stats.chisquare(
+                np.bincount([int(v) * parts // high for v in draws], minlength=parts)
+            ).pvalue
+            > ALARM
+        )
 
 
 @pytest.mark.parametrize("x", (Fraction(1, 1000), 0.1, Fraction(2, 3), 1, 4, 12.5))
 def test_bernoulli_exp(x):
-    hits, chance = noise.bernoulli_exp(x, 500_000, rng=generator(10)).sum(), mp.exp(-mp.mpf(Fraction(str(x))))
+    hits, chance = (
+        noise.bernoulli_exp(x, 500_000, rng=generator(10)).sum(),
+        mp.exp(-mp.mpf(Fraction(str(x)))),
+    )
     assert stats.binomtest(int(hits), 500_000, float(chance)).pvalue > ALARM
     for bits in (10, 16, 30, 47, 48, 60, 100, 200, 300):
         for side in (-1, 1):
-            script, u = scripted(min(max(chance + side * mp.mpf(2) ** -bits, 0), 1 - mp.mpf(2) ** -350), 0)
+            script, u = scripted(
+                min(max(chance + side * mp.mpf(2) ** -bits, 0), 1 - mp.mpf(2) ** -350), 0
+            )
             assert noise.bernoulli_exp(x, rng=script) == (u < chance)
-    assert noise.bernoulli_exp(0, 9, rng=generator(0)).all() and not noise.bernoulli_exp(1e9, 9, rng=generator(0)).any()
+    assert (
+        noise.bernoulli_exp(0, 9, rng=generator(0)).all()
+        and not noise.bernoulli_exp(1e9, 9, rng=generator(0)).any()
+    )
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -209,9 +273,14 @@ def test_floating_samplers(name):
     draw, scales = getattr(noise, name), np.array([0.5, 20.0])
     for scale, column in zip(scales, draw(scales, (100_000, 2), rng=generator(11)).T):
         assert stats.kstest(column / scale, FLOATS[name].cdf).pvalue > ALARM
-    assert isinstance(draw(2, rng=generator(1)), float) and draw(scales, rng=generator(1)).shape == (2,)
+    assert isinstance(draw(2, rng=generator(1)), float) and draw(
+        scales, rng=generator(1)
+    ).shape == (2,)
     assert np.array_equal(draw(4, 5, rng=generator(1)), 4 * draw(Fraction(1), 5, rng=generator(1)))
-    assert stats.kstest((noise.uniform(-1, 3, 100_000, rng=generator(12)) + 1) / 4, "uniform").pvalue > ALARM
+    assert (
+        stats.kstest((noise.uniform(-1, 3, 100_000, rng=generator(12)) + 1) / 4, "uniform").pvalue
+        > ALARM
+    )
 
 
 def law_test(draws, name):
@@ -222,7 +291,10 @@ def law_test(draws, name):
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("scale", [0.25, 1, 7.5, Fraction(9, 4), np.float32(3)])
 def test_one_number_a_time_has_the_scale_it_is_asked_for(name, scale):
-    """The shape of a real call: no size, or no array. Half the scale, or none, is caught with either."""
+    """The shape of a real call: no size, or no array.
+
+    Half the scale, or none, is caught with either.
+    """
     draw = getattr(noise, name)
     alone = np.array([draw(scale, rng=rng) for rng in [generator(13)] for _ in range(4000)])
     rows = np.array([draw(scale, 1, rng=rng)[0] for rng in [generator(14)] for _ in range(4000)])
@@ -236,10 +308,18 @@ def test_one_number_a_time_has_the_scale_it_is_asked_for(name, scale):
 @pytest.mark.parametrize("scales", [[0.5, 20.0, 3.0], [[2.0], [5.0]], 4.0])
 def test_every_coordinate_of_an_array_has_its_own_noise_of_its_own_scale(name, scales):
     shape = (2, 3)
-    draws = np.array([getattr(noise, name)(scales, shape, rng=rng) for rng in [generator(15)] for _ in range(4000)])
+    draws = np.array(
+        [
+            getattr(noise, name)(scales, shape, rng=rng)
+            for rng in [generator(15)]
+            for _ in range(4000)
+        ]
+    )
     flat = (draws / np.broadcast_to(scales, shape)).reshape(4000, 6)
     for i, column in enumerate(flat.T):
-        assert law_test(column, name) > ALARM  # fails at half the scale and where a coordinate has no noise
+        assert (
+            law_test(column, name) > ALARM
+        )  # fails at half the scale and where a coordinate has no noise
         for other in flat.T[:i]:
             # Kendall's test has no moments to assume; equal or mirrored noise has a tau of 1 or -1
             assert stats.kendalltau(column, other).pvalue > ALARM
@@ -249,40 +329,58 @@ def test_every_coordinate_of_an_array_has_its_own_noise_of_its_own_scale(name, s
 def test_rng_is_required_and_checked(name):
     arguments = (0, 1, 2) if name == "uniform" else (1, 2)
     for wrong in (None, 7, np.random.RandomState(7), np.random):
-        with pytest.raises(ValueError, match="rng must be a np.random.Generator or dputils.noise.SYSTEM") as refusal:
+        with pytest.raises(
+            ValueError, match="rng must be a np.random.Generator or dputils.noise.SYSTEM"
+        ) as refusal:
             getattr(noise, name)(*arguments, rng=wrong)
         assert wrong != 7 or "np.random.default_rng(7)" in str(refusal.value)
     with pytest.raises(TypeError, match="rng"):
         getattr(noise, name)(*arguments)
     if name in FLOATS or name == "uniform":
-        with pytest.raises(ValueError, match="Generator for floating-point noise, got SYSTEM: .* draws exact integers"):
+        with pytest.raises(
+            ValueError,
+            match="Generator for floating-point noise, got SYSTEM: .* draws exact integers",
+        ):
             getattr(noise, name)(*arguments, rng=noise.SYSTEM)
 
 
-@pytest.mark.parametrize("name, arguments, message", [
-    *((name, (value,), f"{'sigma' if 'gaussian' in name else 'scale'} must be positive and finite, got {value!r}")
-      for name in (*FLOATS, *EXACT[:2])
-      for value in (0, -1.5, math.nan, math.inf, "1", True, None)),
-    ("discrete_laplace", (2**50 + 1,), "scale must be between 2**-50 and 2**50, got Fraction(1125899906842625, 1)"),
-    ("discrete_gaussian", (1e16,), "sigma must be between 2**-50 and 2**50, got Fraction("),
-    ("discrete_laplace", (1e-16,), "scale must be between 2**-50 and 2**50, got Fraction("),
-    ("laplace", (1e-101,), "scale must be between 1e-100 and 1e+100, got 1e-101"),
-    ("gaussian", (1e101,), "sigma must be between 1e-100 and 1e+100, got 1e+101"),
-    ("exponential", ([1, 1e-101],), "scale must be between 1e-100 and 1e+100, got 1e-101"),
-    ("discrete_laplace", ([1, 2],), "scale must be positive and finite, got [1, 2]"),
-    ("discrete_laplace", (1, -1), "size must be at least 0, got -1"),
-    ("discrete_laplace", (1, 2.0), "size must be an integer, got 2.0"),
-    ("laplace", ([1, 0.0],), "scale must be between 1e-100 and 1e+100, got 0.0"),
-    ("gaussian", ([1, math.nan],), "sigma must be between 1e-100 and 1e+100, got nan"),
-    ("laplace", ([1, 2], 3), "scale must broadcast to size 3, got an array of shape (2,)"),
-    ("gumbel", ([[1, 2]], 2), "scale must broadcast to size 2, got an array of shape (1, 2)"),
-    ("uniform", (2, 1), "lower must be less than upper, got lower=2, upper=1"),
-    ("integers", (0,), "high must be at least 1, got 0"),
-    ("integers", (2**62 + 1,), "high must be at most 2**62, got 4611686018427387905"),
-    ("integers", (2.0,), "high must be an integer, got 2.0"),
-    ("bernoulli_exp", (-0.5,), "x must be at least 0, got -0.5"),
-    ("bernoulli_exp", (math.nan,), "x must be finite, got nan"),
-])
+@pytest.mark.parametrize(
+    "name, arguments, message",
+    [
+        *(
+            (
+                name,
+                (value,),
+                f"{'sigma' if 'gaussian' in name else 'scale'} must be positive and finite, got {value!r}",
+            )
+            for name in (*FLOATS, *EXACT[:2])
+            for value in (0, -1.5, math.nan, math.inf, "1", True, None)
+        ),
+        (
+            "discrete_laplace",
+            (2**50 + 1,),
+            "scale must be between 2**-50 and 2**50, got Fraction(1125899906842625, 1)",
+        ),
+        ("discrete_gaussian", (1e16,), "sigma must be between 2**-50 and 2**50, got Fraction("),
+        ("discrete_laplace", (1e-16,), "scale must be between 2**-50 and 2**50, got Fraction("),
+        ("laplace", (1e-101,), "scale must be between 1e-100 and 1e+100, got 1e-101"),
+        ("gaussian", (1e101,), "sigma must be between 1e-100 and 1e+100, got 1e+101"),
+        ("exponential", ([1, 1e-101],), "scale must be between 1e-100 and 1e+100, got 1e-101"),
+        ("discrete_laplace", ([1, 2],), "scale must be positive and finite, got [1, 2]"),
+        ("discrete_laplace", (1, -1), "size must be at least 0, got -1"),
+        ("discrete_laplace", (1, 2.0), "size must be an integer, got 2.0"),
+        ("laplace", ([1, 0.0],), "scale must be between 1e-100 and 1e+100, got 0.0"),
+        ("gaussian", ([1, math.nan],), "sigma must be between 1e-100 and 1e+100, got nan"),
+        ("laplace", ([1, 2], 3), "scale must broadcast to size 3, got an array of shape (2,)"),
+        ("gumbel", ([[1, 2]], 2), "scale must broadcast to size 2, got an array of shape (1, 2)"),
+        ("uniform", (2, 1), "lower must be less than upper, got lower=2, upper=1"),
+        ("integers", (0,), "high must be at least 1, got 0"),
+        ("integers", (2**62 + 1,), "high must be at most 2**62, got 4611686018427387905"),
+        ("integers", (2.0,), "high must be an integer, got 2.0"),
+        ("bernoulli_exp", (-0.5,), "x must be at least 0, got -0.5"),
+        ("bernoulli_exp", (math.nan,), "x must be finite, got nan"),
+    ],
+)
 def test_refusals_name_the_argument_and_its_value(name, arguments, message):
     with pytest.raises(ValueError) as refusal:
         getattr(noise, name)(*arguments, rng=generator(0))

@@ -1,4 +1,6 @@
-"""Reading private values: exactly, by one rule a record, and never refusing one; neighbours stay neighbours."""
+"""Reading private values: exactly, by one rule a record, and never refusing one; neighbours stay
+neighbours.
+"""
 
 import datetime
 import math
@@ -107,12 +109,25 @@ MISSING += [pd.NaT, np.ma.masked, np.ma.array(3, mask=True), np.array(None), np.
 MISSING += ["7", "", b"7", "nan", HostileText("7"), 1j, 3 + 0j, np.complex64(2), {}, {1}, object()]
 MISSING += [np.datetime64(9, "s"), np.timedelta64(9, "s"), datetime.date(2020, 1, 1), int, len]
 MISSING += [datetime.timedelta(3), Hostile(), HostileFraction(3), HostileDecimal(3), Fraction]
-MISSING += [OfAnUnhashableType(), containing_itself()[1], (x for x in "ab"), deque([3]), memoryview(b"3")]
+MISSING += [
+    OfAnUnhashableType(),
+    containing_itself()[1],
+    (x for x in "ab"),
+    deque([3]),
+    memoryview(b"3"),
+]
 LISTS = [[], [9], (1, 2), [[1], [2, 3]], np.array([9]), np.ones((2, 2)), pd.Series([9]), range(3)]
 LISTS += [containing_itself()[0], np.ma.array([9], mask=[1])]
 SEVENS = [7, 7.0, True + 6, np.int8(7), np.uint64(7), np.float16(7), np.float32(7), LONG(7)]
 SEVENS += [Fraction(7), Decimal(7), Decimal("7.00"), np.array(7), np.array(7, dtype=object)]
-SEVENS += [HostileInt(7), HostileFloat(7), Colour.RED, mpmath.mpf(7), np.ma.array(7), np.array(LONG(7))]
+SEVENS += [
+    HostileInt(7),
+    HostileFloat(7),
+    Colour.RED,
+    mpmath.mpf(7),
+    np.ma.array(7),
+    np.array(LONG(7)),
+]
 SEVENS += [Decimal("7e0"), Fraction(14, 2)]
 
 
@@ -145,7 +160,9 @@ def test_what_is_missing_or_no_number_counts_as_the_function_says(odd):
 def test_a_list_that_is_a_record_of_a_column_is_no_number(odd):
     odd = LISTS[odd]
     for values in ([odd, 5], [odd], [odd, odd]):
-        assert private.to_grid(values, 2, 10).tolist() == [5 if x == 5 else 2 for x in map(id_or_5, values)]
+        assert private.to_grid(values, 2, 10).tolist() == [
+            5 if x == 5 else 2 for x in map(id_or_5, values)
+        ]
         assert selection.exact_release(values, 1, 1, rng=rng()) in range(len(values))
 
 
@@ -165,17 +182,29 @@ def test_numbers_are_read_to_their_last_digit(value):
 
 
 def ratio(value):
-    return Fraction(int(value)) if isinstance(value, np.integer) else Fraction(*value.as_integer_ratio())
+    return (
+        Fraction(int(value))
+        if isinstance(value, np.integer)
+        else Fraction(*value.as_integer_ratio())
+    )
 
 
 def test_what_no_memory_holds_is_cut_off_and_rounded_down():
     far = 1 << 20000
-    for huge in (far + 1, far**3, Decimal("1e999999999999999999"), Fraction(far**2, 3), Decimal(10) ** 6021):
+    for huge in (
+        far + 1,
+        far**3,
+        Decimal("1e999999999999999999"),
+        Fraction(far**2, 3),
+        Decimal(10) ** 6021,
+    ):
         negative = huge.copy_negate() if isinstance(huge, Decimal) else -huge
         assert private.exact(huge) == far and private.exact(negative) == -far
         assert private.integers([huge, negative, 0.5]).tolist() == [0, 0, 0]
     tiny = Decimal("1e-999999999999999999")
-    assert private.exact(tiny) == 0 and 0 > private.exact(tiny.copy_negate()) > Fraction(-1, 10**6000)
+    assert private.exact(tiny) == 0 and 0 > private.exact(tiny.copy_negate()) > Fraction(
+        -1, 10**6000
+    )
     assert private.integers([tiny, tiny.copy_negate()]).tolist() == [0, -1]
 
 
@@ -183,10 +212,22 @@ def test_what_no_memory_holds_is_cut_off_and_rounded_down():
 
 
 def test_reals_are_rounded_once_and_finite():
-    odd = [math.inf, -math.inf, 10**400, Fraction(-(10**400)), Decimal("1e999"), LONG("-1e4000"), 1 / 3]
+    odd = [
+        math.inf,
+        -math.inf,
+        10**400,
+        Fraction(-(10**400)),
+        Decimal("1e999"),
+        LONG("-1e4000"),
+        1 / 3,
+    ]
     read = private.reals(odd)
     assert read.tolist() == [LARGEST, -LARGEST, LARGEST, -LARGEST, LARGEST, -LARGEST, 1 / 3]
-    assert private.reals([2**53 + 1, Fraction(1, 3), Decimal("0.1")]).tolist() == [2.0**53, 1 / 3, 0.1]
+    assert private.reals([2**53 + 1, Fraction(1, 3), Decimal("0.1")]).tolist() == [
+        2.0**53,
+        1 / 3,
+        0.1,
+    ]
     assert private.reals(np.array([LONG("1e4000"), LONG("nan")])).tolist() == [LARGEST, 0]
     assert private.reals(np.array([65504, np.inf], dtype=np.float16)).tolist() == [65504, LARGEST]
 
@@ -294,7 +335,9 @@ def test_records_are_rounded_to_the_nearest_step_exactly_whatever_their_type(low
     halves = [float((Fraction(k) + Fraction(1, 2)) * Fraction(str(grid))) for k in range(-30, 31)]
     near = [np.nextafter(x, x + s * math.inf) for x in halves[1:] for s in (-1, 1)]
     reals = np.concatenate([spread, halves, near, [0.0, 5e-324, -5e-324, LARGEST, -LARGEST]])
-    whole = np.clip(reals, -(2.0**62), 2.0**62).astype(np.int64) + generator.integers(-3, 4, reals.size)
+    whole = np.clip(reals, -(2.0**62), 2.0**62).astype(np.int64) + generator.integers(
+        -3, 4, reals.size
+    )
     ratios = [Fraction(x) for x in reals]
     decimals = [Decimal(repr(x)) for x in reals.tolist()]
     ties = [(Fraction(k) + Fraction(1, 2)) * Fraction(str(grid)) for k in range(-30, 31)]
@@ -318,7 +361,11 @@ def test_infinities_are_clamped_and_what_is_missing_is_the_lower_bound():
         assert private.to_grid(odd, lower, upper, grid).tolist() == expected
         floats = np.array([math.inf, -math.inf, math.nan])
         for dtype in (np.float16, np.float32, np.float64, LONG):
-            assert private.to_grid(floats.astype(dtype), lower, upper, grid).tolist() == [high, low, low]
+            assert private.to_grid(floats.astype(dtype), lower, upper, grid).tolist() == [
+                high,
+                low,
+                low,
+            ]
     assert private.to_grid([math.inf], 0, 2958593919054266.5, 0.7).tolist() == [4226562741506095]
 
 
@@ -369,20 +416,33 @@ def test_dtypes_that_hold_no_real_numbers_are_refused(kind):
                 read(values)
 
 
-@pytest.mark.parametrize("values", [np.ones(2), np.ones(2, bool), pd.Series([1.0]), pd.array([1.5, None])])
+@pytest.mark.parametrize(
+    "values", [np.ones(2), np.ones(2, bool), pd.Series([1.0]), pd.array([1.5, None])]
+)
 def test_integers_refuse_dtypes_of_other_numbers(values):
-    with pytest.raises(ValueError, match="value must be an integer or an array of integers, got type"):
+    with pytest.raises(
+        ValueError, match="value must be an integer or an array of integers, got type"
+    ):
         private.integers(values)
 
 
 def test_containers_without_an_order_or_a_length_are_refused():
-    for values in ({1, 2}, {1: 2}, {1: 2}.values(), iter([1, 2]), (x for x in (1, 2)), map(int, "12")):
+    for values in (
+        {1, 2},
+        {1: 2},
+        {1: 2}.values(),
+        iter([1, 2]),
+        (x for x in (1, 2)),
+        map(int, "12"),
+    ):
         for read in (private.reals, private.integers):
             with pytest.raises(ValueError, match=f"got type {type(values).__name__}"):
                 read(values)
     for values in (3, None, "12", b"12", {1}, iter([1]), 2.5, pd.NA, memoryview(b"1"), Fraction):
         kind = type(values).__name__
-        with pytest.raises(ValueError, match=rf"values must be a list or an array of shape \(n,\), got type {kind}"):
+        with pytest.raises(
+            ValueError, match=rf"values must be a list or an array of shape \(n,\), got type {kind}"
+        ):
             private.to_grid(values, 0, 1)
 
 
@@ -436,7 +496,9 @@ COLUMNS = {
         for kind in selection.NOISES
     },
     **{
-        f"{choice} mechanism": lambda v, c=choice: selection.mechanism(ADDED, 1.0, choice=c)(v, rng=rng())
+        f"{choice} mechanism": lambda v, c=choice: selection.mechanism(ADDED, 1.0, choice=c)(
+            v, rng=rng()
+        )
         for choice in selection.CHOICES
     },
 }
@@ -463,16 +525,34 @@ def extremes(dtype):
     if dtype.kind in "iu":
         return [0, 3, np.iinfo(dtype).min, np.iinfo(dtype).max]
     if dtype.kind in "fc":
-        return [0, 3, math.nan, math.inf, -math.inf, np.finfo(dtype).max, np.finfo(dtype).tiny, -0.0]
+        return [
+            0,
+            3,
+            math.nan,
+            math.inf,
+            -math.inf,
+            np.finfo(dtype).max,
+            np.finfo(dtype).tiny,
+            -0.0,
+        ]
     if dtype.kind in "mM":
         return [np.array(x, dtype) for x in (0, 3, "NaT")]
     return {"b": [True, False], "U": ["", "7", "nan"], "S": [b"", b"7"]}[dtype.kind]
 
 
-KINDS = [f"{sign}{n}" for sign in "iu" for n in (1, 2, 4, 8)] + ["f2", "f4", "f8", "g", ">f8", ">i4"]
+KINDS = [f"{sign}{n}" for sign in "iu" for n in (1, 2, 4, 8)] + [
+    "f2",
+    "f4",
+    "f8",
+    "g",
+    ">f8",
+    ">i4",
+]
 KINDS += ["?", "c8", "c16", "M8[ns]", "m8[s]", "U3", "S3"]
 NULLABLE = ["Int8", "Int64", "UInt64", "Float32", "Float64", "boolean", "object", "category", "str"]
-NULLABLE += [pd.ArrowDtype(kind) for kind in (pa.int64(), pa.uint8(), pa.float32(), pa.bool_(), pa.string())]
+NULLABLE += [
+    pd.ArrowDtype(kind) for kind in (pa.int64(), pa.uint8(), pa.float32(), pa.bool_(), pa.string())
+]
 NULLABLE += [pd.ArrowDtype(pa.decimal128(9, 2))]
 
 
@@ -515,7 +595,9 @@ def test_no_record_of_a_list_decides_an_error(name):
 
 @pytest.mark.parametrize("release", ANSWERS.values(), ids=ANSWERS)
 def test_no_answer_without_a_dtype_decides_an_error(release):
-    odd = [x for x in (*MISSING, *SEVENS, *EXACT) if not issubclass(type(x), np.generic | np.ndarray)]
+    odd = [
+        x for x in (*MISSING, *SEVENS, *EXACT) if not issubclass(type(x), np.generic | np.ndarray)
+    ]
     odd = [x for x in odd if not hasattr(type(x), "__iter__") or issubclass(type(x), str | bytes)]
     outcomes = {outcome(release, answer) for answer in (*odd, 3, 3.5, np.ma.masked, None)}
     assert outcomes == {()}
@@ -529,12 +611,21 @@ def test_no_value_of_a_matrix_decides_an_error(kind):
     assert len({outcome(gram, table) for table in tables}) == 1
 
 
-PAIRS = [(x, x + 1) for x in (0, 2**53, -(2**53) - 1, 2**62 - 1, 2**63 - 1, -(2**63) - 1, 2**64, 10**30, 10**400)]
+PAIRS = [
+    (x, x + 1)
+    for x in (0, 2**53, -(2**53) - 1, 2**62 - 1, 2**63 - 1, -(2**63) - 1, 2**64, 10**30, 10**400)
+]
 
 
 def as_every_type(number):
     """A whole number in all types that hold it exactly."""
-    forms = [number, Fraction(number), HostileInt(number), Decimal(number), np.array(number, dtype=object)]
+    forms = [
+        number,
+        Fraction(number),
+        HostileInt(number),
+        Decimal(number),
+        np.array(number, dtype=object),
+    ]
     for kind in (np.int64, np.uint64, float, LONG, np.float32):
         with np.errstate(all="ignore"):
             try:
@@ -547,7 +638,9 @@ def as_every_type(number):
 
 
 @pytest.mark.parametrize("a,b", PAIRS)
-def test_answers_and_scores_that_move_by_one_are_read_one_apart_whatever_their_types(noiseless, a, b):
+def test_answers_and_scores_that_move_by_one_are_read_one_apart_whatever_their_types(
+    noiseless, a, b
+):
     for x in as_every_type(a):
         for y in as_every_type(b):
             for name in ("geometric", "discrete gaussian"):
@@ -562,7 +655,9 @@ def test_answers_and_scores_that_move_by_one_are_read_one_apart_whatever_their_t
 
 @pytest.mark.parametrize("name", ["sum", "randomized response"])
 def test_one_record_moves_one_record(monkeypatch, name):
-    """Whatever a record turns into, the others are read as they were, and it stays within the bounds."""
+    """Whatever a record turns into, the others are read as they were, and it stays within the
+    bounds.
+    """
     for odd in (*MISSING, *LISTS, *EXACT, *SEVENS):
         for others in ([1, 2.5, 4], [None, "x", [1]], [10**400, Fraction(1, 3), True]):
             alone = private.to_grid(others, 0, 5, 0.5).tolist()
@@ -572,11 +667,32 @@ def test_one_record_moves_one_record(monkeypatch, name):
 
 def test_a_column_is_read_alike_in_every_container():
     values = [1.5, 3, -2, 7, 2.25]
-    containers = [values, tuple(values), deque(values), np.array(values), np.array(values, dtype=object)]
-    containers += [np.array(values, dtype=LONG), np.array(values, dtype=np.float16), pd.Series(values)]
-    containers += [pd.Series(values, dtype="Float64"), pd.Series(values).array, [*map(Decimal, values)]]
-    containers += [[*map(Fraction, values)], np.ma.array(values), pd.Index(values), [*map(LONG, values)]]
-    assert {tuple(private.to_grid(same, 0, 5, 0.5).tolist()) for same in containers} == {(3, 6, 0, 10, 4)}
+    containers = [
+        values,
+        tuple(values),
+        deque(values),
+        np.array(values),
+        np.array(values, dtype=object),
+    ]
+    containers += [
+        np.array(values, dtype=LONG),
+        np.array(values, dtype=np.float16),
+        pd.Series(values),
+    ]
+    containers += [
+        pd.Series(values, dtype="Float64"),
+        pd.Series(values).array,
+        [*map(Decimal, values)],
+    ]
+    containers += [
+        [*map(Fraction, values)],
+        np.ma.array(values),
+        pd.Index(values),
+        [*map(LONG, values)],
+    ]
+    assert {tuple(private.to_grid(same, 0, 5, 0.5).tolist()) for same in containers} == {
+        (3, 6, 0, 10, 4)
+    }
     laws = [selection.exponential_law(same, 0.7) for same in containers]
     assert all(np.array_equal(law, laws[0]) for law in laws)
 

@@ -1,4 +1,7 @@
-"""Randomized response: its epsilon by enumeration, its estimate and variance by enumeration, its sampler against its law."""
+"""Randomized response: its epsilon by enumeration, its estimate and variance by enumeration, its
+sampler against its law.
+"""
+
 import itertools
 import math
 from fractions import Fraction
@@ -16,13 +19,18 @@ from dputils.accounting import Pure
 
 def law_of_report(truth, k, ratio):
     """The exact law of one report for e^epsilon = ratio, a Fraction."""
-    return {report: (ratio if report == truth else Fraction(1)) / (ratio + k - 1) for report in range(k)}
+    return {
+        report: (ratio if report == truth else Fraction(1)) / (ratio + k - 1) for report in range(k)
+    }
 
 
 def law_of_reports(table, k, ratio):
     """The exact joint law of the reports of a table of persons."""
     laws = [law_of_report(truth, k, ratio) for truth in table]
-    return {reports: math.prod(law[r] for law, r in zip(laws, reports)) for reports in itertools.product(range(k), repeat=len(table))}
+    return {
+        reports: math.prod(law[r] for law, r in zip(laws, reports))
+        for reports in itertools.product(range(k), repeat=len(table))
+    }
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -31,14 +39,26 @@ def test_epsilon_is_exact_by_enumeration(k, ratio):
     epsilon = math.log1p(ratio - 1)
     laws = [law_of_report(truth, k, ratio) for truth in range(k)]
     assert all(sum(law.values()) == 1 for law in laws)
-    assert all(max(p[r] / q[r] for r in range(k)) == ratio for p, q in itertools.permutations(laws, 2))
-    assert all(math.isclose(audit.finite_epsilon(p, q), epsilon, rel_tol=1e-15) for p, q in itertools.combinations(laws, 2))
-    np.testing.assert_allclose(rr.probabilities(epsilon, k), [float(laws[0][0]), float(laws[0][1])], rtol=1e-14)
+    assert all(
+        max(p[r] / q[r] for r in range(k)) == ratio for p, q in itertools.permutations(laws, 2)
+    )
+    assert all(
+        math.isclose(audit.finite_epsilon(p, q), epsilon, rel_tol=1e-15)
+        for p, q in itertools.combinations(laws, 2)
+    )
+    np.testing.assert_allclose(
+        rr.probabilities(epsilon, k), [float(laws[0][0]), float(laws[0][1])], rtol=1e-14
+    )
 
 
 def test_epsilon_of_a_whole_table_of_reports():
-    # the tables of `neighbour_pairs` are sorted, so a pair may differ in several rows: keep those that differ in one person
-    pairs = [(a, b) for a, b in sensitivity.neighbour_pairs(range(3), 3, "replace-one") if sum(x != y for x, y in zip(a, b)) == 1]
+    # the tables of `neighbour_pairs` are sorted, so a pair may differ in several rows: keep those
+    # that differ in one person
+    pairs = [
+        (a, b)
+        for a, b in sensitivity.neighbour_pairs(range(3), 3, "replace-one")
+        if sum(x != y for x, y in zip(a, b)) == 1
+    ]
     assert len(pairs) > 10
     epsilon, _ = audit.mechanism_epsilon(lambda table: law_of_reports(table, 3, Fraction(4)), pairs)
     assert epsilon == math.log(4)
@@ -70,11 +90,19 @@ def test_estimate_and_variance_by_enumeration(table, k):
 def test_estimate_and_variance_over_ten_decades():
     reports = [0, 0, 1, 2]
     for epsilon in 10.0 ** np.arange(-6, 3):
-        e = Fraction(epsilon)  # share - q over p - q, in fractions, with the series of e^-epsilon to far beyond double precision
-        a = sum((-e) ** j / math.factorial(j) for j in range(60)) if epsilon <= 1 else Fraction(math.exp(-epsilon))
+        e = Fraction(
+            epsilon
+        )  # share - q over p - q, in fractions, with the series of e^-epsilon to far beyond double precision
+        a = (
+            sum((-e) ** j / math.factorial(j) for j in range(60))
+            if epsilon <= 1
+            else Fraction(math.exp(-epsilon))
+        )
         p, q = 1 / (1 + 2 * a), a / (1 + 2 * a)
         exact = [float((Fraction(share) - q) / (p - q)) for share in (0.5, 0.25, 0.25)]
-        np.testing.assert_allclose(rr.estimate(reports, 3, epsilon), exact, rtol=1e-7 if epsilon < 1e-6 else 1e-9)
+        np.testing.assert_allclose(
+            rr.estimate(reports, 3, epsilon), exact, rtol=1e-7 if epsilon < 1e-6 else 1e-9
+        )
         expected = float(q * (1 - q) / (7 * (p - q) ** 2))
         assert rr.variance(0, 7, 3, epsilon) == pytest.approx(expected, rel=1e-12)
 
@@ -93,7 +121,9 @@ def cdf_of(truth, k, epsilon):
 
 @pytest.mark.parametrize("k,truth", [(2, 1), (3, 0), (6, 4)])
 def test_the_release_follows_its_law_and_a_weaker_one_is_caught(k, truth):
-    """False alarm 1e-6; the twin spends twice the epsilon it states and is missed with probability at most 1e-6."""
+    """False alarm 1e-6; the twin spends twice the epsilon it states and is missed with probability
+    at most 1e-6.
+    """
     epsilon = 0.8
     claimed, true = cdf_of(truth, k, epsilon), cdf_of(truth, k, 2 * epsilon)
     distance = np.abs(claimed(np.arange(k)) - true(np.arange(k))).max()
@@ -106,13 +136,39 @@ def test_the_release_follows_its_law_and_a_weaker_one_is_caught(k, truth):
     assert not audit.law_test(twin, claimed, discrete=True, rng=generator).passes()
 
 
-HOSTILE = [math.nan, math.inf, -math.inf, -5, 99, 1.4, None, "?", 10**400, -10**30, pd.NA, True, [1], 2**63]
+HOSTILE = [
+    math.nan,
+    math.inf,
+    -math.inf,
+    -5,
+    99,
+    1.4,
+    None,
+    "?",
+    10**400,
+    -(10**30),
+    pd.NA,
+    True,
+    [1],
+    2**63,
+]
 
 
 def test_release_refuses_no_private_value():
-    certain = rr.release(HOSTILE, 3, 700, rng=np.random.default_rng(0))  # at this epsilon the truth is reported
-    assert certain.tolist() == [0, 2, 0, 0, 2, 1, 0, 0, 2, 0, 0, 1, 0, 2] and certain.dtype == np.int64
-    for values in ([], np.array([]), np.array([math.nan, 7.0]), np.array([1, 2], dtype=np.uint8), np.array([True]), pd.Series([1, None])):
+    certain = rr.release(
+        HOSTILE, 3, 700, rng=np.random.default_rng(0)
+    )  # at this epsilon the truth is reported
+    assert (
+        certain.tolist() == [0, 2, 0, 0, 2, 1, 0, 0, 2, 0, 0, 1, 0, 2] and certain.dtype == np.int64
+    )
+    for values in (
+        [],
+        np.array([]),
+        np.array([math.nan, 7.0]),
+        np.array([1, 2], dtype=np.uint8),
+        np.array([True]),
+        pd.Series([1, None]),
+    ):
         reports = rr.release(values, 3, Fraction(1, 3), rng=noise.SYSTEM)
         assert len(reports) == len(values) and set(reports.tolist()) <= {0, 1, 2}
 
@@ -124,38 +180,53 @@ def test_release_leaves_the_values_alone():
 
 
 @pytest.mark.parametrize("values", [[], [1, 0]])
-@pytest.mark.parametrize("k,epsilon,rng,message", [
-    (1, 1.0, noise.SYSTEM, "k must be at least 2, got 1"),
-    (2.0, 1.0, noise.SYSTEM, "k must be an integer, got 2.0"),
-    (2, 0, noise.SYSTEM, "epsilon must be positive and finite, got 0"),
-    (2, math.inf, noise.SYSTEM, "epsilon must be positive and finite, got inf"),
-    (2, 1.0, None, "rng must be a np.random.Generator or dputils.noise.SYSTEM, got None"),
-])
+@pytest.mark.parametrize(
+    "k,epsilon,rng,message",
+    [
+        (1, 1.0, noise.SYSTEM, "k must be at least 2, got 1"),
+        (2.0, 1.0, noise.SYSTEM, "k must be an integer, got 2.0"),
+        (2, 0, noise.SYSTEM, "epsilon must be positive and finite, got 0"),
+        (2, math.inf, noise.SYSTEM, "epsilon must be positive and finite, got inf"),
+        (2, 1.0, None, "rng must be a np.random.Generator or dputils.noise.SYSTEM, got None"),
+    ],
+)
 def test_release_refuses_public_arguments_whatever_the_table(values, k, epsilon, rng, message):
     with pytest.raises(ValueError) as caught:
         rr.release(values, k, epsilon, rng=rng)
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("call,message", [
-    (lambda: rr.probabilities(-1), "epsilon must be positive and finite, got -1"),
-    (lambda: rr.probabilities(1, 1), "k must be at least 2, got 1"),
-    (lambda: rr.estimate([0], 1, 1), "k must be at least 2, got 1"),
-    (lambda: rr.estimate([0], 2, math.nan), "epsilon must be positive and finite, got nan"),
-    (lambda: rr.variance(0.5, 0, 2, 1), "n must be at least 1, got 0"),
-    (lambda: rr.probabilities(9e-7), "epsilon must be between 1e-06 and 1000, got 9e-07"),
-    (lambda: rr.probabilities(1001), "epsilon must be between 1e-06 and 1000, got 1001"),
-    (lambda: rr.probabilities(1, 2**50 + 1), "k must be between 2 and 2**50, got 1125899906842625"),
-    (lambda: rr.variance(0.5, 2**60, 2, 1), "n must be between 1 and 2**50, got 1152921504606846976"),
-    (lambda: rr.tail(0.1, 0, 2, 1), "n must be at least 1, got 0"),
-    (lambda: rr.accuracy(10, 2, 1, 1e-251), "beta must be between 1e-250 and 1, got 1e-251"),
-    (lambda: rr.mechanism(1, 1), "k must be at least 2, got 1"),
-    (lambda: rr.mechanism(2, -1), "epsilon must be positive and finite, got -1"),
-    (lambda: rr.mechanism(2, 1)(np.zeros((2, 2)), rng=noise.SYSTEM), "values must have shape (n,), got (2, 2)"),
-    (lambda: rr.logpmf(0, 0, 1, 1), "k must be at least 2, got 1"),
-    (lambda: rr.cdf(0, 0, 2, 0), "epsilon must be positive and finite, got 0"),
-    (lambda: rr.variance(0.5, 10, 2, 0), "epsilon must be positive and finite, got 0"),
-])
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda: rr.probabilities(-1), "epsilon must be positive and finite, got -1"),
+        (lambda: rr.probabilities(1, 1), "k must be at least 2, got 1"),
+        (lambda: rr.estimate([0], 1, 1), "k must be at least 2, got 1"),
+        (lambda: rr.estimate([0], 2, math.nan), "epsilon must be positive and finite, got nan"),
+        (lambda: rr.variance(0.5, 0, 2, 1), "n must be at least 1, got 0"),
+        (lambda: rr.probabilities(9e-7), "epsilon must be between 1e-06 and 1000, got 9e-07"),
+        (lambda: rr.probabilities(1001), "epsilon must be between 1e-06 and 1000, got 1001"),
+        (
+            lambda: rr.probabilities(1, 2**50 + 1),
+            "k must be between 2 and 2**50, got 1125899906842625",
+        ),
+        (
+            lambda: rr.variance(0.5, 2**60, 2, 1),
+            "n must be between 1 and 2**50, got 1152921504606846976",
+        ),
+        (lambda: rr.tail(0.1, 0, 2, 1), "n must be at least 1, got 0"),
+        (lambda: rr.accuracy(10, 2, 1, 1e-251), "beta must be between 1e-250 and 1, got 1e-251"),
+        (lambda: rr.mechanism(1, 1), "k must be at least 2, got 1"),
+        (lambda: rr.mechanism(2, -1), "epsilon must be positive and finite, got -1"),
+        (
+            lambda: rr.mechanism(2, 1)(np.zeros((2, 2)), rng=noise.SYSTEM),
+            "values must have shape (n,), got (2, 2)",
+        ),
+        (lambda: rr.logpmf(0, 0, 1, 1), "k must be at least 2, got 1"),
+        (lambda: rr.cdf(0, 0, 2, 0), "epsilon must be positive and finite, got 0"),
+        (lambda: rr.variance(0.5, 10, 2, 0), "epsilon must be positive and finite, got 0"),
+    ],
+)
 def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
         call()
@@ -169,8 +240,13 @@ def test_accuracy_covers_and_is_the_inverse_of_its_tail():
     assert 2 * np.exp(-2 * n * ((p - q) * alpha) ** 2) == pytest.approx(beta)
     rng = np.random.default_rng(5)
     truth = np.arange(n) % k
-    errors = [rr.estimate(rr.release(truth, k, epsilon, rng=rng), k, epsilon)[0] - np.mean(truth == 0) for _ in range(300)]
-    assert np.mean(np.abs(errors) > alpha) < 0.2  # expected at most 0.05: false alarm below 1e-6 by Hoeffding
+    errors = [
+        rr.estimate(rr.release(truth, k, epsilon, rng=rng), k, epsilon)[0] - np.mean(truth == 0)
+        for _ in range(300)
+    ]
+    assert (
+        np.mean(np.abs(errors) > alpha) < 0.2
+    )  # expected at most 0.05: false alarm below 1e-6 by Hoeffding
     with pytest.raises(ValueError, match="beta must be strictly between 0 and 1, got 2"):
         rr.accuracy(n, k, epsilon, 2)
 
@@ -182,7 +258,9 @@ def test_the_law_of_one_report(k, epsilon):
     for truth in range(k):
         chances = np.exp(rr.logpmf(np.arange(k), truth, k, epsilon))
         np.testing.assert_allclose(chances, [p if r == truth else q for r in range(k)], rtol=1e-14)
-        np.testing.assert_allclose(rr.cdf(np.arange(k) + 0.5, truth, k, epsilon), np.cumsum(chances), rtol=1e-13)
+        np.testing.assert_allclose(
+            rr.cdf(np.arange(k) + 0.5, truth, k, epsilon), np.cumsum(chances), rtol=1e-13
+        )
     assert rr.cdf([-1, -0.5, k - 1, k, math.inf], 0, k, epsilon).tolist() == [0, 0, 1, 1, 1]
     assert rr.logpmf([-1, 0.5, k], 1, k, epsilon).tolist() == [-math.inf] * 3
 
@@ -208,7 +286,9 @@ def test_the_mechanism_is_its_release_and_its_law_that_of_its_reports():
 
 @pytest.mark.parametrize("epsilon", [5.0, 10.0])
 def test_a_few_draws_at_a_large_epsilon_are_audited(epsilon):
-    """No larger budget is caught by 100 draws; the search for one does not leave the range of epsilon."""
+    """No larger budget is caught by 100 draws; the search for one does not leave the range of
+    epsilon.
+    """
     survey = rr.mechanism(2, epsilon)
     reports = survey(np.zeros(100, dtype=int), rng=np.random.default_rng(7))
     missed = audit.assert_law(

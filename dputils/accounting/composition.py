@@ -23,7 +23,8 @@ from fractions import Fraction
 import numpy as np
 
 from dputils import checks
-from dputils.accounting import curves, renyi as renyi_curves
+from dputils.accounting import curves
+from dputils.accounting import renyi as renyi_curves
 from dputils.accounting.costs import KINDS, ZCDP, Approximate, Gaussian, Pure, Renyi, is_cost
 from dputils.accounting.losses import exact_pure_epsilon, numerical_epsilon
 from dputils.accounting.rounding import (

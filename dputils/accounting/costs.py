@@ -13,7 +13,6 @@ from dputils import checks
 from dputils.accounting.renyi import ORDER
 from dputils.accounting.rounding import above, ceiling, lower, upper
 
-
 _PLAIN = (int, float, Fraction)
 
 

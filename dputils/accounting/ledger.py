@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from dputils import checks
 from dputils.accounting import accounts, composition
-from dputils.accounting.costs import Approximate, Gaussian, Pure, Renyi, ZCDP, as_cost, is_cost
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi, as_cost, is_cost
 from dputils.accounting.mechanism import Mechanism
 from dputils.accounting.partition import Partition
 from dputils.accounting.rounding import ceiling, root_below, upper

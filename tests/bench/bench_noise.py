@@ -90,7 +90,10 @@ def against_opendp(rng):
 
 def building(rng):
     """The first draw of a new scale, which builds its table, beside the next one."""
-    for sampler, law in ((noise.discrete_laplace, inversion.laplace), (noise.discrete_gaussian, inversion.gaussian)):
+    for sampler, law in (
+        (noise.discrete_laplace, inversion.laplace),
+        (noise.discrete_gaussian, inversion.gaussian),
+    ):
         for scale in SCALES:
             taken = []
             for _ in range(5):

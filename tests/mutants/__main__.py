@@ -1,4 +1,7 @@
-"""Apply each change of the list, run the tests that must notice it, print the score: `make mutants [ARGS="ledger"]`."""
+"""Apply each change of the list, run the tests that must notice it, print the score: `make mutants
+[ARGS="ledger"]`.
+"""
+
 import argparse
 import os
 import shutil
@@ -15,13 +18,17 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("changes.toml")
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__", ".pytest_cache", "*.egg-info")
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "build", "__pycache__", ".pytest_cache", "*.egg-info"
+)
 SECONDS = 900  # a change that makes its tests hang is noticed too
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: in `file`, the text `before` becomes `after`; the pytest arguments `tests` must turn red."""
+    """One change: in `file`, the text `before` becomes `after`; the pytest arguments `tests` must
+    turn red.
+    """
 
     file: str
     before: str
@@ -55,7 +62,9 @@ def _apply_to_notebook(change, path):
     nb = nbformat.read(path, as_version=4)
     cells = [cell for cell in nb.cells if change.before in cell.source]
     if not cells:
-        return path.write_text(_replaced(change, path.read_text(encoding="utf-8")), encoding="utf-8")
+        return path.write_text(
+            _replaced(change, path.read_text(encoding="utf-8")), encoding="utf-8"
+        )
     sources = "\0".join(cell.source for cell in cells)
     _replaced(change, sources)
     cells[0].source = cells[0].source.replace(change.before, change.after)
@@ -79,25 +88,35 @@ def noticed(change):
 
 
 def run(tests, root):
-    """Run pytest on some tests of a tree with this environment; return its exit status, 1 when it hangs."""
+    """Run pytest on some tests of a tree with this environment; return its exit status, 1 when it
+    hangs.
+    """
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS
+        )
     except subprocess.TimeoutExpired:
         return 1
     if done.returncode not in (0, 1, 2):  # 2: a file that cannot be imported
-        raise RuntimeError(f"pytest ended with {done.returncode} on {' '.join(tests)}:\n{done.stdout[-2000:]}")
+        raise RuntimeError(
+            f"pytest ended with {done.returncode} on {' '.join(tests)}:\n{done.stdout[-2000:]}"
+        )
     return done.returncode
 
 
 def main(arguments=None):
     """Try the changes whose file or reason holds the words given; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("words", nargs="*", help="only changes whose file or reason contains one of these")
+    parser.add_argument(
+        "words", nargs="*", help="only changes whose file or reason contains one of these"
+    )
     parser.add_argument("-j", "--jobs", type=int, default=2, help="at the same time (2)")
     options = parser.parse_args(arguments)
-    changes = [c for c in listed() if not options.words or any(w in c.file + c.why for w in options.words)]
+    changes = [
+        c for c in listed() if not options.words or any(w in c.file + c.why for w in options.words)
+    ]
     if broken := unchanged_failures(changes):
         print(f"these tests fail before any change: {', '.join(broken)}")
         return 1
@@ -108,8 +127,12 @@ def main(arguments=None):
 
 
 def unchanged_failures(changes):
-    """Return the test arguments that fail on the tree as it is: what they would notice means nothing."""
-    return [" ".join(tests) for tests in sorted({c.tests for c in changes}) if run(tests, ROOT) != 0]
+    """Return the test arguments that fail on the tree as it is: what they would notice means
+    nothing.
+    """
+    return [
+        " ".join(tests) for tests in sorted({c.tests for c in changes}) if run(tests, ROOT) != 0
+    ]
 
 
 def _tried(change):
