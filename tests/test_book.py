@@ -102,8 +102,8 @@ def test_a_name_that_no_chapter_introduces_is_found():
     assert missing_names(modules, introductions(nb)) == ["noise.bits", "noise.Law"]
 
 
-def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_03():
-    assert (ROOT / ".github" / "picture.png").read_bytes() == book.first_picture(ROOT / "notebooks" / "03-laplace-mechanism.ipynb")
+def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_04():
+    assert (ROOT / ".github" / "picture.png").read_bytes() == book.first_picture(ROOT / "notebooks" / "04-laplace-mechanism.ipynb")
 
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))

@@ -18,7 +18,7 @@ import nbformat
 
 from tools import normalise, setup
 
-COVER = "03-laplace-mechanism"  # its first figure stands in the README
+COVER = "04-laplace-mechanism"  # its first figure stands in the README
 SECONDS = setup.VENV / "seconds.json"  # how long each notebook took here; never committed
 CELL_TIMEOUT = 300  # a cell that takes longer hangs
 KERNEL = ["--log-level=40", "--HistoryManager.hist_file=:memory:"]  # no warnings on the terminal, no shared file
