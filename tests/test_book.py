@@ -69,9 +69,9 @@ def dead_links(path):
     return dead
 
 
-def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_03():
+def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_04():
     assert (ROOT / ".github" / "picture.png").read_bytes() == book.first_picture(
-        ROOT / "notebooks" / "03-laplace-mechanism.ipynb"
+        ROOT / "notebooks" / "04-laplace-mechanism.ipynb"
     )
 
 
