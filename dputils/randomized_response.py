@@ -20,6 +20,7 @@ from dputils.accounting.mechanism import Mechanism
 from dputils.private import to_grid
 
 _COUNTS = 1 << 50
+_HIGHEST = checks.EPSILONS[1]  # where a lie is too rare for a float: so are larger budgets
 
 
 def probabilities(epsilon, k=2):
@@ -103,7 +104,7 @@ def mechanism(k, epsilon):
         read=partial(to_grid, lower=0, upper=k - 1),
         draw=partial(_draw, k=k, epsilon=epsilon),
         exact=True,
-        law=lambda c: partial(cdf, truth=0, k=k, epsilon=c * float(epsilon)),
+        law=lambda c: partial(cdf, truth=0, k=k, epsilon=min(c * float(epsilon), _HIGHEST)),
         discrete=True,
     )
 

@@ -162,3 +162,14 @@ def test_accuracy_covers_and_is_the_inverse_of_its_tail():
     assert np.mean(np.abs(errors) > alpha) < 0.2  # expected at most 0.05: false alarm below 1e-6 by Hoeffding
     with pytest.raises(ValueError, match="beta must be strictly between 0 and 1, got 2"):
         rr.accuracy(n, k, epsilon, 2)
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 10.0])
+def test_a_few_draws_at_a_large_epsilon_are_audited(epsilon):
+    """No larger budget is caught by 100 draws; the search for one does not leave the range of epsilon."""
+    survey = rr.mechanism(2, epsilon)
+    reports = survey(np.zeros(100, dtype=int), rng=np.random.default_rng(7))
+    missed = audit.assert_law(
+        reports, survey.law(1), weaker=survey.law, discrete=True, rng=np.random.default_rng(8)
+    ).missed
+    assert missed.budget == math.inf

@@ -134,6 +134,12 @@ def test_unit_relation_and_sensitivity_are_the_mechanism_s():
     assert lines(mechanism(Pure(1)))["Sensitivity"] == "none stated"
 
 
+def test_a_unit_that_says_one_itself_is_not_counted_twice():
+    found = lines(mechanism(Pure(1), neighbours="replace-one", unit="one person's own value"))
+    assert found["Unit"] == "one person's own value"
+    assert found["Neighbours"] == "replace-one: one person's own value is replaced by another"
+
+
 @pytest.mark.parametrize("change", [{"neighbours": "replace-one"}, {"unit": "row"}])
 def test_a_mechanism_that_contradicts_its_sensitivity_is_refused(change):
     ((name, value),) = change.items()

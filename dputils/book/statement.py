@@ -88,7 +88,7 @@ def lines(content):
         ("Unit", content["unit"]),
         (
             "Neighbours",
-            f"{content['neighbours']}: {PAIRS[content['neighbours']].format(content['unit'])}",
+            f"{content['neighbours']}: {_changed(content['neighbours'], content['unit'])}",
         ),
         ("Sensitivity", _size(content["sensitivity"])),
     ]
@@ -105,6 +105,11 @@ def rounded_up(x):
         context
     )
     return format(value, "f" if -5 < value.adjusted() < 15 else "e").replace("e+", "e")
+
+
+def _changed(neighbours, unit):
+    """Return what happens between neighbours, of a unit such as "person" or "one person's row"."""
+    return PAIRS[neighbours].format(unit.removeprefix("one "))
 
 
 def _sensitivity(mechanism):
