@@ -60,6 +60,8 @@ def test_every_claim_names_a_chapter_by_number_or_short_name():
         ("03", "03-laplace-mechanism", True),
         ("laplace-mechanism", "03-laplace-mechanism", True),
         ("laplace-mechanism", "04-laplace-mechanism", True),
+        ("03-laplace-mechanism", "03-laplace-mechanism", True),
+        ("03-laplace-mechanism", "04-laplace-mechanism", False),
         ("03", "04-laplace-mechanism", False),
         ("laplace", "03-laplace-mechanism", False),
         ("mechanism", "03-laplace-mechanism", False),

@@ -73,9 +73,9 @@ def claim(id):
 
 
 def belongs(claim, stem):
-    """Return whether a claim belongs to a notebook NN-short-name: its chapter is one of the two."""
+    """Return whether a claim belongs to a notebook NN-short-name: its chapter is that or a half."""
     number, _, name = stem.partition("-")
-    return claim.chapter in (number, name)
+    return claim.chapter in (number, name, stem)
 
 
 def check(
