@@ -238,7 +238,7 @@ BROKEN = [
     (
         "attacked",
         two(*[untag("privacy-statement")] * 2),
-        "no Markdown cell tagged privacy-statement",
+        "no cell tagged privacy-statement",
     ),
     ("attacked", replace("**Delta.**", "Delta."), "has no row or bold label for Delta"),
     ("attacked", replace("> | Public |", "> | Private |"), "label for Public"),

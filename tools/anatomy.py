@@ -23,7 +23,7 @@ from tools import chapters, form, stored
 from tools.stored import code_cells, headings, outputs, place, section, shown, tagged
 
 KINDS = ("chapter", "essay", "reference", "template")
-CELLS, WORDS, BYTES = (45, 130), (1800, 5000), 1_000_000
+CELLS, WORDS, BYTES = (45, 135), (1800, 5000), 1_000_000
 FIGURES, EXERCISES, ALT = 5, (4, 6), 20
 SECTIONS = (
     "Against the sources",
@@ -273,15 +273,14 @@ def derived(path, nb):
 
 def attacked(path, nb):
     """Behind each privacy statement, before the next, stand an audit and a twin that it catches."""
-    statements = tagged(nb, "privacy-statement", "markdown")
+    printed = tagged(nb, "privacy-statement")
+    statements = sorted([*tagged(nb, "privacy-statement", "markdown"), *printed])
     if not statements:
-        yield "no Markdown cell tagged privacy-statement"
+        yield "no cell tagged privacy-statement"
     for i, end in zip(statements, [*statements, len(nb.cells)][1:], strict=True):
-        missing = [
-            label
-            for label in STATEMENT
-            if not re.search(rf"(?m)\*\*{label}\b|^>? ?\| *{label} *\|", nb.cells[i].source)
-        ]
+        box = "\n".join(map(shown, nb.cells[i].outputs)) if i in printed else nb.cells[i].source
+        row = r"\b{}\b" if i in printed else r"(?m)\*\*{0}\b|^>? ?\| *{0} *\|"
+        missing = [label for label in STATEMENT if not re.search(row.format(label), box)]
         if missing:
             yield f"{place(nb, i)} has no row or bold label for {', '.join(missing)}"
         for tag, asked in (("audit", r"\bassert\b|\baudit\.\w+\("), ("broken-twin", r"\bassert\b")):
