@@ -140,7 +140,8 @@ def reader(read, sensitivity):
         array = read(value)
         if array.shape:
             raise ValueError(
-                "value must be one number for a sensitivity in the norm 'absolute', got an array of "
+                "value must be one number for a sensitivity in the norm 'absolute', got an "
+                "array of "
                 f"shape {array.shape}: take a sensitivity in l1 or l2"
             )
         return array

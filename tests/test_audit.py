@@ -327,8 +327,8 @@ def test_noise_used_for_two_coordinates_is_caught_though_each_is_right(sign):
     assert all(audit.law_test(samples[:, j], laplace_law(2.0)).passes() for j in range(3))
     seen = audit.law_test(samples, laplace_law(2.0))
     assert (
-        seen.where
-        == f"coordinate 3 and coordinate 1 of the same release, {'difference' if sign == 1 else 'sum'}"
+        seen.where == f"coordinate 3 and coordinate 1 of the same release, "
+        f"{'difference' if sign == 1 else 'sum'}"
     )
 
 
@@ -505,7 +505,7 @@ def test_law_test_size_is_the_smallest_that_its_inequality_allows(distance, test
 
     def seen(
         n,
-    ):  # the smallest distance that is still a failure, and how far below the true one the empirical one stays
+    ):  # the smallest distance that fails, and how far below the true one it stays
         return math.sqrt(math.log(4 * tests / alpha) / (2 * n)) + math.sqrt(
             math.log(2 / beta) / (2 * n)
         )
@@ -594,7 +594,8 @@ def test_assert_law_says_what_would_pass_and_raises_for_a_twin(capsys):
     assert found.passes() and found.missed.budget == expected.budget == 1.24
     assert found.missed.disclosure == pytest.approx(expected.disclosure)
     assert capsys.readouterr().out == (
-        "The draws fit the stated law. 20,000 draws; a budget up to 1.24 times the stated one, or an exact disclosure "
+        "The draws fit the stated law. 20,000 draws; a budget up to 1.24 times the stated "
+        "one, or an exact disclosure "
         "in 0.069 % of the releases, would pass.\n"
     )
     with pytest.raises(

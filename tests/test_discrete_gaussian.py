@@ -339,7 +339,8 @@ def test_the_law_of_the_mechanism_is_that_of_its_draws_and_of_its_budget():
         ),
         (
             lambda: discrete_gaussian.sigma(1, 1e-6, 1e-9),
-            "sensitivity, epsilon and delta ask for sigma 2.44e+06; sigma reaches 9.9e5 steps of the grid: take a coarser grid",
+            "sensitivity, epsilon and delta ask for sigma 2.44e+06; sigma reaches 9.9e5 "
+            "steps of the grid: take a coarser grid",
         ),
         (
             lambda: discrete_gaussian.sigma(1, 1001, 1e-9),

@@ -159,16 +159,16 @@ def test_grid_sum_release_never_refuses_a_value(values):
 def test_scales_and_accuracies_agree_with_opendp():
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib", "idealized-numerics")
-    for sensitivity in (1, 3):
+    for size in (1, 3):
         for epsilon in (0.01, 0.5, 2.0):
-            scale = laplace.scale(sensitivity, epsilon)
+            scale = laplace.scale(size, epsilon)
             real = dp.m.make_laplace(
                 dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float), scale
             )
             integers = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-            whole = dp.m.make_laplace(*integers, float(geometric.scale(sensitivity, epsilon)))
-            assert real.map(float(sensitivity)) == pytest.approx(epsilon, rel=1e-12)
-            assert whole.map(sensitivity) == pytest.approx(epsilon, rel=1e-12)
+            whole = dp.m.make_laplace(*integers, float(geometric.scale(size, epsilon)))
+            assert real.map(float(size)) == pytest.approx(epsilon, rel=1e-12)
+            assert whole.map(size) == pytest.approx(epsilon, rel=1e-12)
             assert laplace.accuracy(scale, 0.05) == pytest.approx(
                 dp.laplacian_scale_to_accuracy(scale, 0.05), rel=1e-12
             )
@@ -249,7 +249,8 @@ def test_scales_and_accuracies_agree_with_opendp():
         ),
         (
             lambda r: geometric.mechanism(sensitivity.of_count("add-remove"), 1)([1, 2], rng=r),
-            "value must be one number for a sensitivity in the norm 'absolute', got an array of shape (2,): take a "
+            "value must be one number for a sensitivity in the norm 'absolute', got an array "
+            "of shape (2,): take a "
             "sensitivity in l1 or l2",
         ),
         (

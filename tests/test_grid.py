@@ -83,7 +83,8 @@ def test_a_record_is_read_alike_in_any_company(values, low, width, grid):
         ),
         (
             lambda: private.to_grid([1], 0, 1, 1e-17),
-            "grid must cut lower and upper into at most 2**53 steps, got grid=1e-17, lower=0, upper=1",
+            "grid must cut lower and upper into at most 2**53 steps, got grid=1e-17, "
+            "lower=0, upper=1",
         ),
         (
             lambda: private.to_grid([1], 0, Fraction(1, 10**400), Fraction(1, 10**400)),

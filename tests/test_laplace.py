@@ -136,7 +136,8 @@ def test_laplace_delta_agrees_with_dp_accounting(scale):
         ),
         (
             lambda r: laplace.mechanism(1, 1),
-            "sensitivity must be a Sensitivity, which names the relation and the unit, got 1: see sensitivity.of_count, "
+            "sensitivity must be a Sensitivity, which names the relation and the unit, got "
+            "1: see sensitivity.of_count, "
             "sensitivity.of_sum and their like",
         ),
         (
@@ -147,12 +148,14 @@ def test_laplace_delta_agrees_with_dp_accounting(scale):
             lambda r: laplace.mechanism(sensitivity.of_count("add-remove"), 1)(
                 [1], rng=np.random.default_rng(1)
             ),
-            "value must be one number for a sensitivity in the norm 'absolute', got an array of shape (1,): take a "
+            "value must be one number for a sensitivity in the norm 'absolute', got an array "
+            "of shape (1,): take a "
             "sensitivity in l1 or l2",
         ),
         (
             lambda r: laplace.mechanism(sensitivity.of_count("add-remove"), 1)(1, rng=r),
-            "rng must be a np.random.Generator for the Laplace mechanism, scale 1, whose noise is rounded: noise.SYSTEM is "
+            "rng must be a np.random.Generator for the Laplace mechanism, scale 1, whose "
+            "noise is rounded: noise.SYSTEM is "
             "for exact releases",
         ),
         (
@@ -171,7 +174,8 @@ def test_laplace_delta_agrees_with_dp_accounting(scale):
         (lambda r: laplace.release(0.0, 1, 0, rng=r), "epsilon must be positive and finite, got 0"),
         (
             lambda r: laplace.release(0.0, 1, 1, rng=1),
-            "rng must be a np.random.Generator or dputils.noise.SYSTEM, got 1; for a reproducible stream pass np.random.default_rng(1)",
+            "rng must be a np.random.Generator or dputils.noise.SYSTEM, got 1; for a "
+            "reproducible stream pass np.random.default_rng(1)",
         ),
         (lambda r: laplace.logpdf(0.0, 0), "scale must be positive and finite, got 0"),
         (lambda r: laplace.cdf(0.0, -1), "scale must be positive and finite, got -1"),

@@ -351,7 +351,8 @@ def test_rng_is_required_and_checked(name):
             (
                 name,
                 (value,),
-                f"{'sigma' if 'gaussian' in name else 'scale'} must be positive and finite, got {value!r}",
+                f"{'sigma' if 'gaussian' in name else 'scale'} must be positive and finite, "
+                f"got {value!r}",
             )
             for name in (*FLOATS, *EXACT[:2])
             for value in (0, -1.5, math.nan, math.inf, "1", True, None)

@@ -510,7 +510,7 @@ def gram(value):
 
 
 def outcome(release, value):
-    """The shape of what comes out, or the error; under numpy's own settings, a warning is an error."""
+    """The shape of what comes out, or the error; a warning is an error."""
     with warnings.catch_warnings(), np.errstate(all="warn", under="ignore"):
         warnings.simplefilter("error")
         try:

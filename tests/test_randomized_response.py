@@ -90,9 +90,7 @@ def test_estimate_and_variance_by_enumeration(table, k):
 def test_estimate_and_variance_over_ten_decades():
     reports = [0, 0, 1, 2]
     for epsilon in 10.0 ** np.arange(-6, 3):
-        e = Fraction(
-            epsilon
-        )  # share - q over p - q, in fractions, with the series of e^-epsilon to far beyond double precision
+        e = Fraction(epsilon)  # (share - q)/(p - q) in fractions, with the series of e^-epsilon
         a = (
             sum((-e) ** j / math.factorial(j) for j in range(60))
             if epsilon <= 1

@@ -784,7 +784,7 @@ def test_shapes_and_types_of_scores_are_public_and_refused(scores, words):
 
 @pytest.mark.parametrize("release", EVERY_RELEASE)
 def test_public_numbers_of_every_release_are_refused_by_name(release):
-    for sensitivity, epsilon, monotone, words in (
+    for size, epsilon, monotone, words in (
         (1, 1, "no", "monotone must be True or False, got 'no'"),
         (1, 1, 1, "monotone must be True or False, got 1"),
         (-2, 1, False, "sensitivity must be positive .* got -2"),
@@ -795,7 +795,7 @@ def test_public_numbers_of_every_release_are_refused_by_name(release):
         (1, 1, True, "neighbours must be 'add-remove' beside monotone=True, got None"),
     ):
         with pytest.raises(ValueError, match=words):
-            release([1, 2], sensitivity, epsilon, monotone=monotone, rng=rng())
+            release([1, 2], size, epsilon, monotone=monotone, rng=rng())
 
 
 @pytest.mark.parametrize(
@@ -965,7 +965,7 @@ def test_monotone_scores_need_a_relation_in_which_they_are_monotone():
             release([3, 1], added, 1, monotone=True, rng=rng()),
             release([3, 1], 1, 1, monotone=True, **ADDED, rng=rng()),
         )
-        for size, given, words in (
+        for size, more, words in (
             (1, {}, "got None"),
             (1, {"neighbours": "replace-one"}, "got 'replace-one'"),
             (replaced, {}, "got 'replace-one'"),
@@ -973,7 +973,7 @@ def test_monotone_scores_need_a_relation_in_which_they_are_monotone():
             with pytest.raises(
                 ValueError, match="neighbours must be 'add-remove' beside monotone=True, " + words
             ):
-                release([3, 1], size, 1, monotone=True, **given, rng=rng())
+                release([3, 1], size, 1, monotone=True, **more, rng=rng())
     with pytest.raises(
         ValueError,
         match="neighbours must be that of the sensitivity, 'replace-one', got 'add-remove'",
@@ -1012,7 +1012,7 @@ def computed(score, error):
 @pytest.mark.parametrize("delta", [Fraction(1), Fraction(5, 2)])
 @pytest.mark.parametrize("monotone,enough", [(False, 1), (True, 2)])
 def test_floating_scores_on_a_grid_need_one_step_more_and_two_if_monotone(delta, monotone, enough):
-    """A search over real scores, their moves between neighbours and errors of at most half a step."""
+    """A search over real scores, their moves and errors of at most half a step."""
     errors = [Fraction(-1, 2), Fraction(0), Fraction(1, 2)]
     moves = [Fraction(0), delta] if monotone else [-delta, Fraction(0), delta]
     starts = [Fraction(0), Fraction(1, 4), Fraction(1, 2)]

@@ -49,26 +49,24 @@ def test_columns_keep_to_their_words(column, allowed):
     assert {getattr(record, column) for record in RECORDS} <= allowed
 
 
-def test_every_claim_names_a_chapter_by_number_or_short_name():
+def test_every_claim_names_a_chapter_by_its_short_name():
     for record in RECORDS:
-        assert re.fullmatch(r"\d\d|[a-z][a-z0-9]*(-[a-z0-9]+)*", record.chapter), record.id
+        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", record.chapter), record.id
 
 
 @pytest.mark.parametrize(
     "chapter, stem, expected",
     [
-        ("03", "03-laplace-mechanism", True),
-        ("laplace-mechanism", "03-laplace-mechanism", True),
         ("laplace-mechanism", "04-laplace-mechanism", True),
-        ("03-laplace-mechanism", "03-laplace-mechanism", True),
-        ("03-laplace-mechanism", "04-laplace-mechanism", False),
-        ("03", "04-laplace-mechanism", False),
-        ("laplace", "03-laplace-mechanism", False),
-        ("mechanism", "03-laplace-mechanism", False),
-        ("", "03-laplace-mechanism", False),
+        ("laplace-mechanism", "03-laplace-mechanism", True),
+        ("04-laplace-mechanism", "04-laplace-mechanism", False),
+        ("04", "04-laplace-mechanism", False),
+        ("laplace", "04-laplace-mechanism", False),
+        ("mechanism", "04-laplace-mechanism", False),
+        ("", "04-laplace-mechanism", False),
     ],
 )
-def test_a_claim_belongs_to_a_notebook_by_number_or_short_name(chapter, stem, expected):
+def test_a_claim_belongs_to_a_notebook_by_its_short_name(chapter, stem, expected):
     record = sources.claim(HOLDS)._replace(chapter=chapter)
     assert sources.belongs(record, stem) is expected
 
@@ -116,7 +114,7 @@ def test_claims_returns_a_table_of_its_own():
 def test_claims_are_found_from_any_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sources._records.cache_clear()
-    assert sources.claim(WRONG).chapter == "03"
+    assert sources.claim(WRONG).chapter == "laplace-mechanism"
 
 
 @pytest.mark.parametrize("id", ["000-T2.4-avgs", 5, ["000-T2.2"]])

@@ -73,9 +73,8 @@ def claim(id):
 
 
 def belongs(claim, stem):
-    """Return whether a claim belongs to a notebook NN-short-name: its chapter is that or a half."""
-    number, _, name = stem.partition("-")
-    return claim.chapter in (number, name, stem)
+    """Return whether a claim belongs to a notebook NN-short-name: its chapter is the short name."""
+    return claim.chapter == stem.partition("-")[2]
 
 
 def check(

@@ -66,7 +66,7 @@ def test_a_cap_for_a_delta_between_two_floats_is_rounded_down():
             log = -mpmath.log(mpmath.mpf(small.numerator) / small.denominator)
             e = mpmath.mpf(epsilon)
             t = mpmath.findroot(
-                lambda t: (log - mpmath.log1p(t)) * (1 + 2 * t) / t**2 - mpmath.log1p(1 / t) - e,  # noqa: B023
+                lambda t: (log - mpmath.log1p(t)) * (1 + 2 * t) / t**2 - mpmath.log1p(1 / t) - e,
                 log / e * (1 + mpmath.sqrt(1 + e / log)),
             )
             exact = (e + mpmath.log1p(1 / t) - (log - mpmath.log1p(t)) / t) / (1 + t)

@@ -810,9 +810,9 @@ def test_a_mechanism_for_another_relation_or_unit_is_refused():
         ),
     ):
         for call in (
-            lambda: book.release("x", made, 3, rng=rng),  # noqa: B023
-            lambda: book.spend("x", made),  # noqa: B023
-            lambda: ledger(1, neighbours="replace-one", plan=[("x", made)]),  # noqa: B023
+            lambda: book.release("x", made, 3, rng=rng),
+            lambda: book.spend("x", made),
+            lambda: ledger(1, neighbours="replace-one", plan=[("x", made)]),
         ):
             with pytest.raises(ValueError) as caught:
                 call()
@@ -1373,9 +1373,9 @@ def test_a_spend_costs_the_same_at_the_ten_thousandth(where, budget, cost):
 
         def spend():
             if where == "whole":
-                book.spend("x", cost)  # noqa: B023
+                book.spend("x", cost)
             else:
-                parts["abc"[next(turns) % 3]].spend("x", cost)  # noqa: B023
+                parts["abc"[next(turns) % 3]].spend("x", cost)
 
         first = seconds(spend, 1000)
         seconds(spend, 8000)
