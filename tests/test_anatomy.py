@@ -289,6 +289,22 @@ def test_a_file_name_off_the_pattern_is_caught(name):
     assert any("NN-short-name" in sentence for sentence in anatomy.named(Path(name), chapter()))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("reference-machinery", "reference"), ("release-template", "template")]
+)
+def test_what_has_no_number_is_of_the_kind_that_its_name_says(name, kind):
+    nb = chapter()
+    nb.cells[0].source = "# A title without a number"
+    assert any("as the file's name says" in s for s in anatomy.named(Path(f"{name}.ipynb"), nb))
+    nb.metadata.dputils["kind"] = kind
+    assert list(anatomy.named(Path(f"{name}.ipynb"), nb)) == []
+    assert len(list(anatomy.named(Path(f"{name}-Copy1.ipynb"), nb))) >= 1
+    nb.cells[0].source = "No title"
+    assert list(anatomy.named(Path(f"{name}.ipynb"), nb)) == [
+        "the first cell does not open with the title '# ...'"
+    ]
+
+
 def test_kinds_are_excused_from_what_they_cannot_have():
     nb = chapter()
     del nb.cells[3:], nb.metadata.dputils["kind"]

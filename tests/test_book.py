@@ -12,7 +12,11 @@ from tools import book, setup, site_pages
 
 ROOT = setup.ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = [path for path in [ROOT / "README.md", ROOT / "data" / "README.md"] if path.exists()]
+PAGES = [
+    path
+    for path in map(ROOT.joinpath, ("README.md", "data/README.md", ".github/CONTRIBUTING.md"))
+    if path.exists()
+]
 OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -69,9 +73,27 @@ def dead_links(path):
     return dead
 
 
-def test_the_picture_of_the_readme_is_the_first_figure_of_chapter_04():
+def test_the_picture_of_the_readme_is_the_first_figure_of_the_book():
     assert (ROOT / ".github" / "picture.png").read_bytes() == book.first_picture(
-        ROOT / "notebooks" / "04-laplace-mechanism.ipynb"
+        ROOT / "notebooks" / f"{book.COVER}.ipynb"
+    )
+
+
+def test_the_readme_and_the_first_chapter_list_the_same_chapters():
+    listed = [
+        re.findall(r"(?m)(?<=[|,\[])\s?(\d\d [^|\],]+?)(?=[|\],]| \|)", rows)
+        for rows in (tables(ROOT / "README.md"), tables(ROOT / "notebooks" / f"{book.COVER}.ipynb"))
+    ]
+    plain = [{re.sub(r"\$.*?\$", "d_X", name).strip() for name in names} for names in listed]
+    assert plain[0] == plain[1]
+    assert len(plain[0]) == len({name[:2] for name in plain[0]}) == 36
+
+
+def tables(path):
+    """Return the rows of the tables of chapters of a page."""
+    _, chapters = markdown(path).split("\n## The chapters\n")
+    return "\n".join(
+        row for row in chapters.split("\n## ")[0].splitlines() if row.startswith("|")
     )
 
 

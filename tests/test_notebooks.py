@@ -74,7 +74,8 @@ def rerun(path, end, out, warm):
 
 def test_there_is_a_book_and_its_numbers_are_unique():
     assert CHAPTERS
-    assert len({path.name[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
+    numbered = [path.name[:2] for path in NOTEBOOKS if path.name[:2].isdigit()]
+    assert len(set(numbered)) == len(numbered)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=stem)

@@ -62,6 +62,15 @@ def book(tmp_path, monkeypatch):
     return folder
 
 
+def test_find_takes_the_name_of_what_has_no_number(book):
+    there = book / "reference-machinery.ipynb"
+    there.touch()
+    assert run.find("reference-machinery") == there
+    for part in ("re", "reference"):
+        with pytest.raises(ValueError, match=f"unknown chapter '{part}'"):
+            run.find(part)
+
+
 @pytest.mark.parametrize("name", ["3", "03", 3, "03-laplace-mechanism"])
 def test_find_takes_numbers_and_names(book, name):
     assert run.find(name) == book / "03-laplace-mechanism.ipynb"

@@ -48,7 +48,7 @@ def damaged(book, tmp_path):
 
     def damage(wrong):
         page = (
-            shutil.copytree(book, tmp_path / "site") / "notebooks" / "00-how-this-book-works.html"
+            shutil.copytree(book, tmp_path / "site") / "notebooks" / "00-start-here.html"
         )
         text = page.read_text(encoding="utf-8")
         assert text.count("</article>") == 1
@@ -109,9 +109,28 @@ def test_a_chapter_has_one_number_and_a_part(tmp_path):
         ValueError, match="two notebooks have the number 03: 03-a.ipynb and 03-c.ipynb"
     ):
         site.chapters(tmp_path)
-    (tmp_path / "03-c.ipynb").rename(tmp_path / "22-c.ipynb")
-    with pytest.raises(ValueError, match="22-c.ipynb belongs to no part of the book"):
+    (tmp_path / "03-c.ipynb").rename(tmp_path / "60-c.ipynb")
+    with pytest.raises(ValueError, match="60-c.ipynb belongs to no part of the book"):
         site.chapters(tmp_path)
+
+
+def test_what_has_no_number_stands_beside_the_chapters(tmp_path):
+    for name in ("03-a", "reference-index", "reference-errors", "release-template", "draft"):
+        (tmp_path / f"{name}.ipynb").touch()
+    beside = site.beside_the_chapters(tmp_path)
+    assert [path.stem for path in beside] == [
+        "release-template",
+        "reference-errors",
+        "reference-index",
+    ]
+    text = site.contents(site.chapters(tmp_path), beside, ["data/README"])
+    assert re.findall(r":caption: (.*)", text) == [
+        "Part I Foundations",
+        "Beside the chapters",
+        "Appendix",
+    ]
+    assert text.index("notebooks/03-a") < text.index("notebooks/release-template")
+    assert "draft" not in text
 
 
 def test_the_readme_has_the_same_parts():
@@ -126,13 +145,18 @@ def test_the_readme_has_the_same_parts():
             numbers.append([])
         if parts:
             numbers[-1] += [int(number) for number in re.findall(r"(?:^|, |\[)\s*(\d\d) ", listed)]
-    assert [(part, list(listed)) for part, listed in site.PARTS[1:]] == list(zip(parts, numbers))
+    assert parts == [part for part, _ in site.PARTS[1:]]
+    for listed, (part, admitted) in zip(numbers, site.PARTS[1:], strict=True):
+        assert listed and set(listed) <= set(admitted), part
+    written = site.chapters(setup.ROOT / "notebooks").keys() - {0}
+    assert written <= {number for listed in numbers for number in listed}
 
 
 def test_every_chapter_has_a_page_and_every_link_leads_somewhere(book):
     found = site.chapters(setup.ROOT / "notebooks")
+    beside = site.beside_the_chapters(setup.ROOT / "notebooks")
     assert {path.stem for path in (book / "notebooks").glob("*.html")} == {
-        path.stem for path in found.values()
+        path.stem for path in [*found.values(), *beside]
     }
     home = (book / "index.html").read_text(encoding="utf-8")
     shown = [

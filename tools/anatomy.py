@@ -23,6 +23,11 @@ from tools import chapters, form, stored
 from tools.stored import code_cells, headings, outputs, place, section, shown, tagged
 
 KINDS = ("chapter", "essay", "reference", "template")
+SHORT_NAME = "[a-z0-9]+(?:-[a-z0-9]+)*"
+BESIDE = {
+    "reference": rf"reference-{SHORT_NAME}\.ipynb",
+    "template": r"release-template\.ipynb",
+}  # what has no number, by kind
 CELLS, WORDS, BYTES = (45, 135), (1800, 5000), 1_000_000
 FIGURES, EXERCISES, ALT = 5, (4, 6), 20
 SECTIONS = (
@@ -109,18 +114,23 @@ def rules(nb):
 
 
 def named(path, nb):
-    """The file is NN-short-name.ipynb, opens with the title `# NN Title`, is of a known kind."""
-    if not re.fullmatch(r"\d\d-[a-z0-9]+(?:-[a-z0-9]+)*\.ipynb", path.name):
+    """The file is NN-short-name.ipynb, opens with the title `# NN Title`, is of a known kind.
+
+    What stands beside the chapters has no number: reference-short-name.ipynb and
+    release-template.ipynb, of the kinds that their names say.
+    """
+    kind = stored.about(nb).get("kind")
+    beside = next((of for of, name in BESIDE.items() if re.fullmatch(name, path.name)), None)
+    if not beside and not re.fullmatch(rf"\d\d-{SHORT_NAME}\.ipynb", path.name):
         yield f"the file is called {path.name}, not NN-short-name.ipynb"
+    title = "# " if beside else f"# {path.name[:2]} "
     first = nb.cells[0] if nb.cells else None
-    if (
-        first is None
-        or first.cell_type != "markdown"
-        or not re.match(rf"# {path.name[:2]} \S", first.source)
-    ):
-        yield f"the first cell does not open with the title '# {path.name[:2]} ...'"
-    if nb.metadata.get("dputils", {}).get("kind") not in KINDS:
-        kind = stored.about(nb).get("kind")
+    opens = first is not None and first.cell_type == "markdown"
+    if not opens or not re.match(rf"{title}\S", first.source):
+        yield f"the first cell does not open with the title '{title}...'"
+    if beside and kind != beside:
+        yield f"metadata.dputils.kind is {kind!r}, not {beside}, as the file's name says"
+    elif kind not in KINDS:
         yield f"metadata.dputils.kind is {kind!r}, not one of {', '.join(KINDS)}"
 
 

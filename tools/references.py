@@ -72,7 +72,9 @@ def slug(title):
 
 def book(path, nb):
     """Return `{file name: targets}` of the notebooks beside a path; `nb` is the one at the path."""
-    beside = sorted(path.parent.glob("[0-9][0-9]-*.ipynb"))
+    beside = [
+        other for other in sorted(path.parent.glob("*.ipynb")) if stored.NAMED.fullmatch(other.name)
+    ]
     found = {other.name: targets(stored.read(other)) for other in beside if other.name != path.name}
     return {**found, path.name: targets(nb)}
 
@@ -100,15 +102,20 @@ def problems(path, nb):
 
 
 def misnumbered(number, page):
-    """Yield a sentence for each equation or theorem with a number of another one."""
+    """Yield a sentence for each equation or theorem with a number of another one.
+
+    What stands beside the chapters has no number, and so no numbered equations.
+    """
+    chapter = f"chapter {number}" if number.isdigit() else "a chapter"
+    number = int(number) if number.isdigit() else None
     for equation in sorted(set(page.equations)):
         if page.equations.count(equation) > 1:
             yield f"equation ({equation}) is there {page.equations.count(equation)} times"
-        if int(equation.split(".")[0]) != int(number):
-            yield f"equation ({equation}) does not bear the number of chapter {number}"
+        if int(equation.split(".")[0]) != number:
+            yield f"equation ({equation}) does not bear the number of {chapter}"
     for kind, statement in sorted(page.statements):
-        if int(statement.split(".")[0]) != int(number):
-            yield f"{kind} {statement} does not bear the number of chapter {number}"
+        if int(statement.split(".")[0]) != number:
+            yield f"{kind} {statement} does not bear the number of {chapter}"
 
 
 def _dead(link, path, pages):

@@ -22,11 +22,11 @@ from tools import setup
 
 PARTS = (
     ("", range(0, 1)),
-    ("I Foundations", range(1, 7)),
-    ("II Statistics", range(7, 11)),
-    ("III Linear queries and places", range(11, 14)),
-    ("IV Learning", range(14, 18)),
-    ("V Trust", range(18, 22)),
+    ("I Foundations", range(1, 20)),
+    ("II Statistics", range(20, 30)),
+    ("III Linear queries and places", range(30, 40)),
+    ("IV Learning", range(40, 50)),
+    ("V Trust", range(50, 60)),
 )
 BESIDE = (
     "data/README.md",
@@ -34,6 +34,7 @@ BESIDE = (
     "LICENSE-text",
     "CITATION.cff",
     ".github/picture.png",
+    ".github/CONTRIBUTING.md",
 )  # the README links there
 FORMULAS = (
     "tex-chtml.js",
@@ -69,10 +70,26 @@ def chapters(folder):
     return found
 
 
-def contents(found, appendix):
+def beside_the_chapters(folder):
+    """Return the notebooks of a folder that have no number: the release template, references."""
+    return [*folder.glob("release-template.ipynb"), *sorted(folder.glob("reference-*.ipynb"))]
+
+
+def contents(found, beside, appendix):
     """Return the table of contents of the site, by parts, as Markdown for the end of the first
     page.
+
+    Parameters
+    ----------
+    found : dict
+        The chapters, `{number: path}`.
+    beside : list
+        Paths of the notebooks that stand beside them.
+    appendix : list
+        Names of the other pages.
     """
+    pages_beside = [f"notebooks/{path.stem}" for path in beside]
+    last = [(":caption: Beside the chapters\n", pages_beside), (":caption: Appendix\n", appendix)]
     lists = [
         (
             f":caption: Part {title}\n" if title else "",
@@ -82,7 +99,7 @@ def contents(found, appendix):
     ]
     return "".join(
         f"\n```{{toctree}}\n:hidden:\n{caption}\n" + "\n".join(pages) + "\n```\n"
-        for caption, pages in [*lists, (":caption: Appendix\n", appendix)]
+        for caption, pages in [*lists, *last]
         if pages
     )
 
@@ -91,13 +108,14 @@ def lay_out(root, source):
     """Fill the folder `source` with what Sphinx reads: pages, the files they link to, styles and
     the formula setter.
     """
-    found = chapters(root / "notebooks")
+    found, others = chapters(root / "notebooks"), beside_the_chapters(root / "notebooks")
     beside = [name for name in BESIDE if (root / name).exists()]
-    for name in [*(f"notebooks/{path.name}" for path in found.values()), *beside]:
+    notebooks = [f"notebooks/{path.name}" for path in [*found.values(), *others]]
+    for name in [*notebooks, *beside]:
         _copy(root / name, source / name)
     readme = (root / "README.md").read_text(encoding="utf-8")
     appendix = [name.removesuffix(".md") for name in beside if name.endswith(".md")]
-    (source / "index.md").write_text(readme + contents(found, appendix), encoding="utf-8")
+    (source / "index.md").write_text(readme + contents(found, others, appendix), encoding="utf-8")
     package = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
     for name in FORMULAS:
         _copy(package / name, source / "_static" / "mathjax" / name)

@@ -22,6 +22,7 @@ READING_LINE = {
     "median_code_cell": (3, 6),
     "figures": (5, 10),
 }
+NAMED = re.compile(r"(?:\d\d|reference|release)-[a-z0-9-]+\.ipynb")  # no copies, no drafts
 HEADING = re.compile(r"(?m)^(#{1,6}) (.*)$")
 FENCE = re.compile(r"(?ms)^```.*?^```")
 LATEX = re.compile(r"\$\$.+?\$\$|\$(?!\s).+?(?<!\s)\$(?!\d)", re.DOTALL)

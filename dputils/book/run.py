@@ -48,6 +48,8 @@ KERNEL = ["--log-level=50"]
 def find(name):
     """Return the path of a chapter given as `3`, `03`, `03-laplace-mechanism` or a path.
 
+    What has no number, such as `reference-machinery`, is given by its name.
+
     Raises
     ------
     ValueError
@@ -57,10 +59,10 @@ def find(name):
         if not Path(name).is_file():
             raise ValueError(f"there is no notebook {str(name)!r}")
         return Path(name)
-    book = {path.stem: path for path in of_the_book() if path.stem[:2].isdigit()}
+    book = {path.stem: path for path in of_the_book()}
     wanted = str(name).zfill(2) if str(name).isdecimal() else str(name)
     for stem, path in book.items():
-        if wanted in (stem, stem[:2]):
+        if wanted == stem or (wanted.isdecimal() and stem.startswith(f"{wanted}-")):
             return path
     close = get_close_matches(wanted, book, n=1, cutoff=0.5)
     hint = (
