@@ -5,9 +5,7 @@
 import argparse
 import base64
 import io
-import os
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -20,12 +18,13 @@ import nbformat
 import numpy as np
 from PIL import Image
 
+from tests.mutants.trial import run, warm
+
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("changes.toml")
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "build", "__pycache__", ".pytest_cache", "*.egg-info"
 )
-SECONDS = 600  # a change that makes its tests hang is noticed too
 PICTURE = "image/png"
 
 
@@ -43,6 +42,7 @@ class Change:
     after: str = ""
     pixels: int = 0
     levels: int = 0
+    every: bool = False  # each place where `before` stands, not the one
 
     def __post_init__(self):
         if bool(self.before) == bool(self.pixels and self.levels):
@@ -81,7 +81,8 @@ def _apply_to_notebook(change, path):
         )
     sources = "\0".join(cell.source for cell in cells)
     _replaced(change, sources)
-    cells[0].source = cells[0].source.replace(change.before, change.after)
+    for cell in cells:
+        cell.source = cell.source.replace(change.before, change.after)
     path.write_text(nbformat.writes(nb).rstrip("\n") + "\n", encoding="utf-8")
 
 
@@ -113,6 +114,8 @@ def darkened(encoded, pixels, levels):
 
 def _replaced(change, text):
     count = text.count(change.before)
+    if change.every and count:
+        return text.replace(change.before, change.after)
     if count != 1:
         raise ValueError(f"{change.file}: {change.before!r} stands there {count} times, not once")
     return text.replace(change.before, change.after)
@@ -125,25 +128,6 @@ def noticed(change):
         shutil.copytree(ROOT, root, ignore=LEFT_OUT, symlinks=True)
         apply(change, root)
         return run(change.tests, root) != 0
-
-
-def run(tests, root):
-    """Run pytest on some tests of a tree with this environment; return its exit status, 1 when it
-    hangs.
-    """
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return 1
-    if done.returncode not in (0, 1, 2):  # 2: a file that cannot be imported
-        raise RuntimeError(
-            f"pytest ended with {done.returncode} on {' '.join(tests)}:\n{done.stdout[-2000:]}"
-        )
-    return done.returncode
 
 
 def main(arguments=None):
@@ -160,6 +144,7 @@ def main(arguments=None):
     changes = [
         c for c in listed() if not options.words or any(w in c.file + c.why for w in options.words)
     ]
+    warm()
     if not options.trust and (broken := unchanged_failures(changes)):
         print(f"these tests fail before any change: {'; '.join(broken)}")
         return 1
