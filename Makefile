@@ -27,10 +27,10 @@ export JUPYTER_PREFER_ENV_PATH := 1
 unexport PYTHONPATH PYTHONHOME PYTHONWARNINGS PYTHONSTARTUP JUPYTER_PATH JUPYTER_CONFIG_PATH MPLBACKEND MATPLOTLIBRC
 
 .DEFAULT_GOAL := help
-.PHONY: help book test site lab bench report lock clean
+.PHONY: help book test site lab bench mutants report lock clean
 
 help:  ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
 
 book: $(STAMP)  ## execute every notebook in place and say what changed; ARGS="03 07" for some of them
 	@$(PY) -m tools.book $(ARGS)
@@ -47,6 +47,9 @@ lab: $(STAMP)  ## open JupyterLab on the notebooks
 
 bench: $(STAMP)  ## time dputils against its peers; ARGS="noise" for some of the benchmarks
 	@$(PY) -m tests.bench $(ARGS)
+
+mutants: $(STAMP)  ## change the code and the book in every listed way and see that a test notices; ARGS="ledger" for some
+	@$(PY) -m tests.mutants $(ARGS)
 
 lock:  ## write requirements.lock from environment.yml; ARGS=--upgrade takes the newest versions
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) -m tools.lock $(ARGS)

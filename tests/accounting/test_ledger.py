@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dputils import geometric, noise
-from dputils.accounting import BudgetExceeded, Ledger, Mechanism, losses, renyi
+from dputils.accounting import BudgetExceeded, Ledger, Mechanism, accounts, losses, renyi
 from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi
 
 BOTH = ("add-remove", "replace-one")
@@ -640,6 +640,37 @@ def test_threads_share_no_line_of_a_plan(switching):
         return used
 
     assert sum(together(work)) == 100 == len(book.entries)
+
+
+def slowly(function):
+    """Return a function that lets other threads go on before it returns."""
+
+    def slow(*args):
+        result = function(*args)
+        time.sleep(0.002)
+        return result
+
+    return slow
+
+
+def test_no_thread_spends_between_the_check_and_the_booking_of_another(monkeypatch):
+    monkeypatch.setattr(accounts, "plus", slowly(accounts.plus))
+    book = ledger(1)
+    counts = together(lambda i: granted(lambda: book.spend("x", Fraction(1, 10)), 4))
+    assert sum(counts) == 10 and book.spent[0] == 1
+
+
+def test_no_thread_opens_a_name_that_another_is_about_to_open(monkeypatch):
+    monkeypatch.setattr(accounts, "Parallel", slowly(accounts.Parallel))
+    book = ledger()
+
+    def opened(i):
+        try:
+            return parted(book)
+        except ValueError:
+            return None
+
+    assert sum(made is not None for made in together(opened)) == 1
 
 
 def test_threads_open_a_partition_of_one_name_once(switching):

@@ -3,9 +3,9 @@
 """
 
 import argparse
-import os
+import base64
+import io
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -15,30 +15,42 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nbformat
+import numpy as np
+from PIL import Image
+
+from tests.mutants.trial import run, warm
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("changes.toml")
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "build", "__pycache__", ".pytest_cache", "*.egg-info"
 )
-SECONDS = 900  # a change that makes its tests hang is noticed too
+PICTURE = "image/png"
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: in `file`, the text `before` becomes `after`; the pytest arguments `tests` must
-    turn red.
+    """One change: in `file`, the text `before` becomes `after`, or `pixels` of the first stored
+    picture of a notebook, in reading order, become darker by `levels`; the pytest arguments `tests`
+    must turn red.
     """
 
     file: str
-    before: str
-    after: str
     tests: tuple
     why: str
+    before: str = ""
+    after: str = ""
+    pixels: int = 0
+    levels: int = 0
+    every: bool = False  # each place where `before` stands, not the one
+
+    def __post_init__(self):
+        if bool(self.before) == bool(self.pixels and self.levels):
+            raise ValueError(f"{self.file}: {self.why} must be a text or pixels, got {self}")
 
 
 def listed(path=LIST):
-    """Return the changes of the list; unknown or missing keys raise TypeError."""
+    """Return the changes of the list; an unknown or missing key raises TypeError."""
     changes = tomllib.loads(path.read_text(encoding="utf-8"))["change"]
     return [Change(**{**change, "tests": tuple(change["tests"])}) for change in changes]
 
@@ -49,9 +61,11 @@ def apply(change, root):
     Raises
     ------
     ValueError
-        If the text does not stand in the file exactly once.
+        If the text does not stand in the file exactly once, or the notebook has no picture.
     """
     path = root / change.file
+    if change.pixels:
+        return _darken(change, path)
     if path.suffix == ".ipynb":
         return _apply_to_notebook(change, path)
     path.write_text(_replaced(change, path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -67,12 +81,41 @@ def _apply_to_notebook(change, path):
         )
     sources = "\0".join(cell.source for cell in cells)
     _replaced(change, sources)
-    cells[0].source = cells[0].source.replace(change.before, change.after)
+    for cell in cells:
+        cell.source = cell.source.replace(change.before, change.after)
     path.write_text(nbformat.writes(nb).rstrip("\n") + "\n", encoding="utf-8")
+
+
+def _darken(change, path):
+    """Change pixels of the first picture that a notebook stores."""
+    nb = nbformat.read(path, as_version=4)
+    outputs = [output for cell in nb.cells for output in cell.get("outputs", [])]
+    stored = next((o.data for o in outputs if PICTURE in o.get("data", {})), None)
+    if stored is None:
+        raise ValueError(f"{change.file}: no picture is stored there")
+    stored[PICTURE] = darkened(stored[PICTURE], change.pixels, change.levels)
+    path.write_text(nbformat.writes(nb).rstrip("\n") + "\n", encoding="utf-8")
+
+
+def darkened(encoded, pixels, levels):
+    """Return a picture, in base64 as a notebook stores it, of which the first `pixels` that can be
+    darker by `levels` of 255 are.
+    """
+    picture = np.array(Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGB"))
+    flat = picture.reshape(-1, 3)
+    bright = np.flatnonzero((flat >= levels).all(axis=1))[:pixels]
+    if bright.size < pixels:
+        raise ValueError(f"the picture has {bright.size} pixels to darken, not {pixels}")
+    flat[bright] -= np.uint8(levels)
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, format="png")
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def _replaced(change, text):
     count = text.count(change.before)
+    if change.every and count:
+        return text.replace(change.before, change.after)
     if count != 1:
         raise ValueError(f"{change.file}: {change.before!r} stands there {count} times, not once")
     return text.replace(change.before, change.after)
@@ -87,38 +130,23 @@ def noticed(change):
         return run(change.tests, root) != 0
 
 
-def run(tests, root):
-    """Run pytest on some tests of a tree with this environment; return its exit status, 1 when it
-    hangs.
-    """
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return 1
-    if done.returncode not in (0, 1, 2):  # 2: a file that cannot be imported
-        raise RuntimeError(
-            f"pytest ended with {done.returncode} on {' '.join(tests)}:\n{done.stdout[-2000:]}"
-        )
-    return done.returncode
-
-
 def main(arguments=None):
     """Try the changes whose file or reason holds the words given; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument(
         "words", nargs="*", help="only changes whose file or reason contains one of these"
     )
+    parser.add_argument(
+        "--trust", action="store_true", help="do not run the tests on the tree as it is first"
+    )
     parser.add_argument("-j", "--jobs", type=int, default=2, help="at the same time (2)")
     options = parser.parse_args(arguments)
     changes = [
         c for c in listed() if not options.words or any(w in c.file + c.why for w in options.words)
     ]
-    if broken := unchanged_failures(changes):
-        print(f"these tests fail before any change: {', '.join(broken)}")
+    warm()
+    if not options.trust and (broken := unchanged_failures(changes)):
+        print(f"these tests fail before any change: {'; '.join(broken)}")
         return 1
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(_tried, changes))
@@ -128,11 +156,13 @@ def main(arguments=None):
 
 def unchanged_failures(changes):
     """Return the test arguments that fail on the tree as it is: what they would notice means
-    nothing.
+    nothing. Those without options run together.
     """
-    return [
-        " ".join(tests) for tests in sorted({c.tests for c in changes}) if run(tests, ROOT) != 0
-    ]
+    wanted = {change.tests for change in changes}
+    apart = sorted(tests for tests in wanted if any(test.startswith("-") for test in tests))
+    together = sorted({test for tests in wanted.difference(apart) for test in tests})
+    groups = [*apart, tuple(together)] if together else apart
+    return [" ".join(tests) for tests in groups if run(tests, ROOT) != 0]
 
 
 def _tried(change):
@@ -145,7 +175,7 @@ def _tried(change):
 
 
 def score(changes, results):
-    """Return the score as text, one line a file: noticed of tried."""
+    """Return the score as text: by module, noticed of tried."""
     tried = Counter(change.file for change in changes)
     kept = Counter(change.file for change, result in zip(changes, results) if result == "noticed")
     lines = [f"{file:45} {kept[file]:3} of {tried[file]:3}" for file in sorted(tried)]
