@@ -1295,7 +1295,7 @@ ACTIONS = st.lists(
 )
 
 
-def slowly(bookings, neighbours, unit, most):
+def recomputed(bookings, neighbours, unit, most):
     """The cost of a list of (place, cost): by the definitions, in floats, everything anew."""
 
     def pair(cost):
@@ -1359,11 +1359,11 @@ def test_any_sequence_of_actions_stays_within_the_budget(actions, neighbours, un
                 places[place[0]][place[1]].spend("x", cost)
         except BudgetExceeded:
             assert (book.spent, book.entries) == before
-            amount, delta = slowly([*bookings, (place, cost)], neighbours, unit, most)
+            amount, delta = recomputed([*bookings, (place, cost)], neighbours, unit, most)
             assert amount > cap[0] * (1 - 1e-9) or delta > cap[1] * (1 - 1e-9)
             continue
         bookings.append((place, cost))
-        amount, delta = slowly(bookings, neighbours, unit, most)
+        amount, delta = recomputed(bookings, neighbours, unit, most)
         assert amount <= cap[0] * (1 + 1e-12) and delta <= cap[1] * (1 + 1e-12)
         assert float(book.spent[0]) == pytest.approx(amount, rel=1e-9)
         assert float(book.spent[1]) == pytest.approx(delta, rel=1e-9, abs=1e-15)
