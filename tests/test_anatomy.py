@@ -179,7 +179,7 @@ def short_sketch(nb):
 BROKEN = [
     ("named", replace("# 90 A", "# 91 A"), "does not open with the title"),
     ("named", kind("novel"), "'novel', not one of"),
-    ("within_limits", long, "at most 130"),
+    ("within_limits", long, "at most 135"),
     ("within_limits", insert(md(FILLER * 50)), "at most 5000"),
     ("within_limits", insert(code("\n\n".join("x = 1" for _ in range(26)))), "has 26 lines"),
     ("within_limits", insert(code("y = 1\nx = " + "1" * 97)), "has a code line of 101 characters"),
