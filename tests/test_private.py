@@ -262,7 +262,9 @@ def test_reals_of_every_shape(value, expected):
 def test_reading_leaves_the_caller_s_array_alone():
     for values in (np.array([1.0, math.nan, math.inf]), np.ma.array([1.0, 2], mask=[0, 1])):
         before = values.copy()
-        private.reals(values), private.to_grid(values, 0, 1), selection.score_steps(values, 1)
+        private.reals(values)
+        private.to_grid(values, 0, 1)
+        selection.score_steps(values, 1)
         np.testing.assert_array_equal(np.ma.getdata(values), np.ma.getdata(before))
         np.testing.assert_array_equal(np.ma.getmaskarray(values), np.ma.getmaskarray(before))
     assert private.reals(values := np.ones(2)) is not values

@@ -679,7 +679,8 @@ def test_how_odd_scores_are_read():
     )
     np.testing.assert_array_equal(s.exponential_law(np.array([True, False]), 1e-3), [1, 0])
     scores = np.array([1.0, math.nan])
-    s.exponential_release(scores, 1, 1, rng=rng()), s.noisy_max_release(scores, 1, 1, rng=rng())
+    s.exponential_release(scores, 1, 1, rng=rng())
+    s.noisy_max_release(scores, 1, 1, rng=rng())
     assert np.isnan(scores[1]) and scores[0] == 1  # the caller's array stays
 
 
