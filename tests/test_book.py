@@ -92,9 +92,7 @@ def test_the_readme_and_the_first_chapter_list_the_same_chapters():
 def tables(path):
     """Return the rows of the tables of chapters of a page."""
     _, chapters = markdown(path).split("\n## The chapters\n")
-    return "\n".join(
-        row for row in chapters.split("\n## ")[0].splitlines() if row.startswith("|")
-    )
+    return "\n".join(row for row in chapters.split("\n## ")[0].splitlines() if row.startswith("|"))
 
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))

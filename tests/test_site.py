@@ -47,9 +47,7 @@ def damaged(book, tmp_path):
     """
 
     def damage(wrong):
-        page = (
-            shutil.copytree(book, tmp_path / "site") / "notebooks" / "00-start-here.html"
-        )
+        page = shutil.copytree(book, tmp_path / "site") / "notebooks" / "00-start-here.html"
         text = page.read_text(encoding="utf-8")
         assert text.count("</article>") == 1
         page.write_text(text.replace("</article>", f"{wrong}</article>"), encoding="utf-8")
