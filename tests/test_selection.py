@@ -962,10 +962,8 @@ def test_monotone_scores_need_a_relation_in_which_they_are_monotone():
         == s.exponential_scale(replaced, 0.5) / 2
     )
     for release in EVERY_RELEASE:
-        (
-            release([3, 1], added, 1, monotone=True, rng=rng()),
-            release([3, 1], 1, 1, monotone=True, **ADDED, rng=rng()),
-        )
+        release([3, 1], added, 1, monotone=True, rng=rng())
+        release([3, 1], 1, 1, monotone=True, **ADDED, rng=rng())
         for size, more, words in (
             (1, {}, "got None"),
             (1, {"neighbours": "replace-one"}, "got 'replace-one'"),
