@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from dputils import run
+from dputils.book import run
 from tools import kernels
 
 settings.register_profile("book", deadline=None, derandomize=True, database=None)
