@@ -231,7 +231,7 @@ def test_exactly_refuses_what_is_no_number():
 
 def test_a_refusal_is_shown(capsys):
     chapter.refused(chapter.stream, -1, label="a")
-    ledger = Ledger(1.0, neighbours="add-remove")
+    ledger = Ledger(1.0, neighbours="add-remove", unit="row")
     chapter.refused(ledger.spend, "too much", 2)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ValueError: seed must be at least 0, got -1"

@@ -229,16 +229,21 @@ def test_within_admits_both_ends(value):
     assert checks.within("sigma", value, 1, 4) is value
 
 
-@pytest.mark.parametrize(
-    "value,shown", [(0.99, "0.99"), (4.01, "4.01"), (-1, "-1"), (np.float64(5), "5.0")]
-)
+@pytest.mark.parametrize("value,shown", [(0.99, "0.99"), (4.01, "4.01"), (np.float64(5), "5.0")])
 def test_within_refuses_outside(value, shown):
     assert (
         refusal(checks.within, "sigma", value, 1, 4)
         == f"sigma must be between 1 and 4, got {shown}"
     )
-    assert refusal(checks.within, "sigma", math.nan, 1, 4) == "sigma must be finite, got nan"
-    assert refusal(checks.within, "sigma", "2", 1, 4) == "sigma must be a number, got '2'"
+    assert refusal(checks.within, "sigma", value, -2, 0.5) == (
+        f"sigma must be between -2 and 0.5, got {shown}"
+    )
+
+
+@pytest.mark.parametrize("value, shown", [(-1, "-1"), (math.nan, "nan"), ("2", "'2'")])
+def test_within_a_positive_range_says_positive(value, shown):
+    said = f"sigma must be positive and finite, got {shown}"
+    assert refusal(checks.within, "sigma", value, 1, 4) == said
 
 
 @pytest.mark.parametrize(

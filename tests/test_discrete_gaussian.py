@@ -334,17 +334,13 @@ def test_the_law_of_the_mechanism_is_that_of_its_draws_and_of_its_budget():
             "rho must be positive and finite, got -1",
         ),
         (
-            lambda: discrete_gaussian.release(1.0, 1, 1, rng=RNG(1)),
-            "value must be an integer or an array of integers",
-        ),
-        (
             lambda: discrete_gaussian.sigma(1, 1e-6, 1e-9),
             "sensitivity, epsilon and delta ask for sigma 2.44e+06; sigma reaches 9.9e5 "
             "steps of the grid: take a coarser grid",
         ),
         (
             lambda: discrete_gaussian.sigma(1, 1001, 1e-9),
-            "epsilon must be between 0 and 1000, got 1001",
+            "epsilon must be between 1e-06 and 1000 or 0, got 1001",
         ),
         (
             lambda: discrete_gaussian.sigma(sensitivity.of_counts(2, "add-remove", "l2"), 1, 1e-9),
@@ -377,10 +373,6 @@ def test_the_law_of_the_mechanism_is_that_of_its_draws_and_of_its_budget():
         (
             lambda: discrete_gaussian.mechanism(COUNT, 1)([1], rng=RNG(1)),
             "value must be one number for a sensitivity in the norm 'absolute'",
-        ),
-        (
-            lambda: discrete_gaussian.mechanism(COUNT, 1)(1.5, rng=RNG(1)),
-            "value must be an integer or an array of integers",
         ),
         (lambda: discrete_gaussian.cdf(0, 2.0**51), "sigma must be between 2**-50 and 2**50, got"),
         (lambda: discrete_gaussian.logpmf(0, 0), "sigma must be positive and finite, got 0"),

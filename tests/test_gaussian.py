@@ -314,7 +314,7 @@ def test_the_mechanism_is_its_release():
     assert gaussian.sigma(moved, 1, 1e-6) == gaussian.sigma(moved.size, 1, 1e-6)
 
 
-@given(st.floats(1e-100, 1e90), st.floats(-3, 2), st.floats(-12, -1))
+@given(st.floats(1e-90, 1e90), st.floats(-3, 2), st.floats(-12, -1))
 def test_no_cost_is_below_the_truth_of_the_sigma_that_is_drawn_with(size, log_epsilon, log_delta):
     epsilon, delta = float(f"{10**log_epsilon:.4g}"), float(f"{10**log_delta:.4g}")
     mechanism = gaussian.mechanism(
@@ -331,7 +331,7 @@ def test_no_cost_is_below_the_truth_of_the_sigma_that_is_drawn_with(size, log_ep
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1, 2.5, Fraction(1, 3)])
 def test_a_mechanism_fits_a_gaussian_ledger_of_its_own_budget(epsilon):
     booked = gaussian.mechanism(sensitivity.of_count("add-remove"), epsilon, 1e-6).costs[0]
-    ledger = Ledger(epsilon, 1e-6, neighbours="add-remove", account="gaussian")
+    ledger = Ledger(epsilon, 1e-6, neighbours="add-remove", unit="row", account="gaussian")
     assert booked.mu <= ledger.cap.mu
 
 
@@ -397,10 +397,10 @@ def test_laws_around_a_centre_and_the_variance():
         ),
         (
             lambda: gaussian.sigma([1, -1.0], 1, 0.1),
-            "sensitivity must be positive and finite, got -1.0",
+            "sensitivity must be between 1e-100 and 1e+100, got -1.0",
         ),
-        (lambda: gaussian.sigma(1, -1, 0.1), "epsilon must be at least 0 and finite, got -1"),
-        (lambda: gaussian.sigma(1, 1, 1), "delta must be strictly between 0 and 1, got 1"),
+        (lambda: gaussian.sigma(1, -1, 0.1), "epsilon must be between 1e-06 and 1000 or 0, got -1"),
+        (lambda: gaussian.sigma(1, 1, 1), "delta must be between 1e-300 and 1, got 1"),
         (
             lambda: gaussian.release(1, 1, 1, 0.1, rng=noise.SYSTEM),
             "rng must be a np.random.Generator for floating-point",
@@ -422,22 +422,6 @@ def test_laws_around_a_centre_and_the_variance():
             "delta must be strictly between 0 and 1, got [0.1]",
         ),
         (
-            lambda: gaussian.release(None, 1, 1, 0.1, rng=RNG(1)),
-            "value must be a number or an array of numbers, got type NoneType",
-        ),
-        (
-            lambda: gaussian.release([1j], 1, 1, 0.1, rng=RNG(1)),
-            "value must be a number or an array of numbers, got type complex128",
-        ),
-        (
-            lambda: gaussian.release("a", 1, 1, 0.1, rng=RNG(1)),
-            "value must be a number or an array of numbers, got type <U1",
-        ),
-        (
-            lambda: gaussian.release(np.ma.array([1, 2], mask=[1, 0]), 1, 1, 0.1, rng=RNG(1)),
-            "value must be a number or an",
-        ),
-        (
             lambda: gaussian.gram_release(np.ma.ones((3, 2)), 1, "add-remove", 1, 0.1, rng=RNG(1)),
             "X must be a numpy array of numbers of shape (n, d), got MaskedArray",
         ),
@@ -454,19 +438,19 @@ def test_laws_around_a_centre_and_the_variance():
         (lambda: gaussian.accuracy(1, 0.1, 0), "k must be at least 1, got 0"),
         (
             lambda: gaussian.combined_mu([1, 0], 1),
-            "sensitivities must be positive and finite, got 0",
+            "sensitivities must be between 1e-100 and 1e+100, got 0",
         ),
         (
             lambda: gaussian.combined_mu("a", 1),
-            "sensitivities must be positive and finite, got 'a'",
+            "sensitivities must be a number or an array of numbers, got type <U1",
         ),
         (
             lambda: gaussian.combined_mu(True, 1),
-            "sensitivities must be positive and finite, got True",
+            "sensitivities must be a number or an array of numbers, got type bool",
         ),
         (
             lambda: gaussian.combined_mu(1, [math.inf]),
-            "sigmas must be positive and finite, got inf",
+            "sigmas must be between 1e-100 and 1e+100, got inf",
         ),
         (
             lambda: gaussian.combined_mu([], 1),
@@ -517,7 +501,10 @@ def test_laws_around_a_centre_and_the_variance():
             lambda: gaussian.sigma(1e101, 1, 0.1),
             "sensitivity must be between 1e-100 and 1e+100, got 1e+101",
         ),
-        (lambda: gaussian.sigma(1, 1001, 0.1), "epsilon must be between 0 and 1000, got 1001"),
+        (
+            lambda: gaussian.sigma(1, 1001, 0.1),
+            "epsilon must be between 1e-06 and 1000 or 0, got 1001",
+        ),
         (lambda: gaussian.sigma(1, 1, 1e-301), "delta must be between 1e-300 and 1, got 1e-301"),
         (
             lambda: gaussian.release(1, 1e100, 1e-6, 1e-6, rng=RNG(1)),

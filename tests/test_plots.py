@@ -358,11 +358,11 @@ def segments(fig):
 
 
 def test_ledger_bar_has_one_segment_per_release_and_the_rest_in_grey():
-    ledger = Ledger(2.0, neighbours="replace-one")
+    ledger = Ledger(2.0, neighbours="replace-one", unit="row")
     ledger.spend("count", 0.5)
-    parts = ledger.partition("sex", str, ["f", "m"])
-    parts.spend("f", "sum", 0.25)
-    parts.spend("m", "sum", 0.25)
+    parts = ledger.partition("sex", ["f", "m", "m"], str, ["f", "m"], examples="fm")
+    parts["f"].spend("sum", 0.25)
+    parts["m"].spend("sum", 0.25)
     ledger.free("mean")
     plots.style()
     fig = plots.ledger_bar(ledger)
@@ -376,7 +376,7 @@ def test_ledger_bar_has_one_segment_per_release_and_the_rest_in_grey():
 
 
 def test_ledger_bar_of_a_zcdp_ledger_is_in_rho():
-    ledger = Ledger(ZCDP(0.5), neighbours="add-remove")
+    ledger = Ledger(ZCDP(0.5), neighbours="add-remove", unit="row")
     ledger.spend("counts", ZCDP(0.2))
     fig = plots.ledger_bar(ledger)
     assert [s[:2] for s in segments(fig)] == [(0, 0.2), (0.2, 0.3)]
@@ -384,13 +384,13 @@ def test_ledger_bar_of_a_zcdp_ledger_is_in_rho():
 
 
 def test_ledger_bar_of_nothing_and_of_everything():
-    empty = Ledger(1.0, neighbours="add-remove")
+    empty = Ledger(1.0, neighbours="add-remove", unit="row")
     assert segments(plots.ledger_bar(empty)) == [(0, 1, "#e4e4e4")]
     for releases, cost in (
         (10, 0.1),
         (200, 0.005),
     ):  # in floats ten times 0.1 is below 1; 200 are more than there are colours
-        full = Ledger(1.0, neighbours="add-remove")
+        full = Ledger(1.0, neighbours="add-remove", unit="row")
         for i in range(releases):
             full.spend(f"release {i}", cost)
         bars = segments(plots.ledger_bar(full))
@@ -399,7 +399,7 @@ def test_ledger_bar_of_nothing_and_of_everything():
 
 
 def test_ledger_bar_leaves_out_labels_that_do_not_fit():
-    ledger = Ledger(1.0, neighbours="add-remove")
+    ledger = Ledger(1.0, neighbours="add-remove", unit="row")
     for label, cost in (("regression coefficients", 0.2), ("median", 0.01), ("visits", 0.1)):
         ledger.spend(label, cost)
     texts = [text.get_text() for text in plots.ledger_bar(ledger).axes[0].texts]

@@ -1,6 +1,5 @@
 """Privacy statements: each line is the mechanism's, numbers are rounded up."""
 
-import dataclasses
 import json
 import re
 from fractions import Fraction
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi
 from dputils.accounting.curves import gaussian_delta
 from dputils.accounting.mechanism import Mechanism
 from dputils.accounting.renyi import zcdp_delta
@@ -194,17 +193,10 @@ def test_printed_numbers(x, text):
     assert statement.rounded_up(x) == text
 
 
-@dataclasses.dataclass(frozen=True)
-class Curve(Pure):
-    """Stands for a notion that is not one number."""
-
-    def __str__(self):
-        return "a curve"
-
-
 def test_a_notion_without_a_number_is_described_by_its_own_words():
-    found = lines(mechanism(Curve(1)))
-    assert found["Curve"] == "a curve" and found["Epsilon"].startswith("not stated by itself")
+    found = lines(mechanism(Renyi((2.0, 3.0), (0.1, 0.2))))
+    assert "a Renyi curve of 2 orders" in found.values()
+    assert found["Epsilon"].startswith("not stated by itself")
 
 
 def test_the_box_and_its_content_say_the_same(monkeypatch):

@@ -320,7 +320,7 @@ def ledger_bar(ledger):
         left += float(cost)
     if ledger.remaining[0] > 0:
         ax.barh([0], [total - left], left=left, color="#e4e4e4", edgecolor="white")
-    unit = ledger.unit or "epsilon"
+    unit = ledger.measure
     ax.set(
         yticks=[],
         xlabel=f"privacy budget spent, {unit} ({ledger.neighbours} neighbours)",

@@ -374,7 +374,7 @@ ORDER = " must be between 1.0001 and 1e+06, got "
             lambda: renyi.sampled_gaussian_rdp([2], 0.05, 0.1),
             "sigma must be between 0.1 and 1e+06, got 0.05",
         ),
-        (lambda: renyi.sampled_gaussian_rdp([2], 1, 0), "rate must be between 1e-09 and 1, got 0"),
+        (lambda: renyi.sampled_gaussian_rdp([2], 1, 0), "rate must be positive and finite, got 0"),
         (
             lambda: renyi.sampled_gaussian_rdp([2], 1, 1.5),
             "rate must be between 1e-09 and 1, got 1.5",
