@@ -14,12 +14,12 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dputils import run
+from dputils.book import run
 from tools import book, kernels, setup
 
 PROBE = """import os, sys, threading
 import numpy as np, pandas as pd
-from dputils import chapter, plots
+from dputils.book import chapter, plots
 print(__name__, sys.argv[0], os.getcwd(), sys.path)
 print([name in sys.modules for name in ("tools", "matplotlib_inline.backend_inline")])
 settings = sorted((name, value) for name, value in os.environ.items() if name != "JPY_PARENT_PID")
