@@ -1,12 +1,22 @@
 """What all tests share: the same examples on every run, and the lax mode of `make test LAX=1`."""
 
 import os
+import shutil
 
 import pytest
 from hypothesis import settings
 
 from dputils.book import run
 from tools import kernels
+
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+)
 
 settings.register_profile("book", deadline=None, derandomize=True, database=None)
 settings.load_profile("book")
@@ -35,3 +45,29 @@ def warm():
     yield parent
     if parent:
         parent.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium that is installed here and finds no host."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
+        pytest.skip(
+            f"no browser to look at the site with: none of {', '.join(BROWSERS)} is installed"
+        )
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(
+            executable_path=found,
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--host-resolver-rules=MAP * ~NOTFOUND",
+            ],
+        )
+        yield started
+        started.close()

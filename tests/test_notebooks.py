@@ -11,7 +11,7 @@ import pytest
 
 from dputils.book import chapter
 from dputils.book.parameters import parse_parameters, problems, read_parameters
-from tools import anatomy, kernels, normalise, setup, times
+from tools import anatomy, kernels, normalise, prose, references, setup, stored, times
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
 STORED = {path: nbformat.read(path, as_version=4) for path in NOTEBOOKS}
@@ -72,6 +72,21 @@ def rerun(path, end, out, warm):
     return values, seconds
 
 
+def unshown_at(path, out):
+    """Return the numbers in the text of a re-cut notebook that the outputs of a rerun do not show,
+    each with its cell.
+    """
+    nb = STORED[path]
+    if not nb.metadata.dputils.get("recut") or nb.metadata.dputils.kind == "reference":
+        return []
+    runs = [nb, nbformat.read(out, as_version=4)]
+    equations = references.equations(references.book(path, nb))
+    return [
+        f"{stored.place(nb, i)} says {number.text}"
+        for i, number, _ in prose.unshown_in(runs, equations)
+    ]
+
+
 def test_there_is_a_book_and_its_numbers_are_unique():
     assert CHAPTERS
     numbered = [path.name[:2] for path in NOTEBOOKS if path.name[:2].isdigit()]
@@ -105,11 +120,13 @@ def test_a_rerun_at_an_end_of_the_ranges(path, end, tmp_path, monkeypatch, warm)
     monkeypatch.chdir(tmp_path)  # a chapter runs from any folder
     values, seconds = rerun(path, end, tmp_path / "out.ipynb", warm)
     assert seconds <= anatomy.limits(STORED[path]).rerun, "seconds of processor time"
+    silent = unshown_at(path, tmp_path / "out.ipynb")
+    assert not silent, "numbers of the text that no output of their section shows in this run"
     if anatomy.tagged(STORED[path], "results"):
-        fresh, stored = chapter.read_record(tmp_path / "out.ipynb"), chapter.read_record(path)
+        fresh, kept = chapter.read_record(tmp_path / "out.ipynb"), chapter.read_record(path)
         assert fresh["parameters"] == values
-        assert fresh["results"].keys() == stored["results"].keys()
-        assert path not in CHAPTERS or fresh["results"] != stored["results"]
+        assert fresh["results"].keys() == kept["results"].keys()
+        assert path not in CHAPTERS or fresh["results"] != kept["results"]
 
 
 def test_essays_with_parameters_are_rerun_too():

@@ -144,6 +144,7 @@ def test_an_explorer_holds_view_picture_and_words_and_redraws(shown):
         1,
     )
     assert bytes(image.value) == plots.png(line(1.0, 2))
+    assert slope.continuous_update and times.continuous_update  # the picture follows a drag
     slope.value = 1.5
     assert calls[-1] == (1.5, 2) and bytes(image.value) == plots.png(line(1.5, 2))
     times.value = 4

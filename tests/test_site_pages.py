@@ -4,6 +4,9 @@ pictures, refusals.
 
 import base64
 import html
+import io
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,16 +14,29 @@ import sys
 from types import SimpleNamespace
 
 import nbformat
+import numpy as np
 import pytest
 from nbformat import v4
 
 from dputils.book import plots
-from tools import setup
+from tools import frames, setup
 
 PICTURE = {
     "image/png": base64.b64encode(plots.png(plots.figure()[0])).decode(),
     "text/plain": '[figure: A line <rises> & "falls".]',
 }
+
+EXPLORER = """from dputils.book import plots
+
+def draw(height, width, shade):
+    fig, ax = plots.figure(height=2.0)
+    ax.bar([0], [height], width=width, color=str(shade))
+    ax.set(xlim=(-1, 1), ylim=(0, 3))
+    return fig
+
+plots.explore(draw, "A bar of height 1 and width 0.5.", height=("height & more", 1, 3, 1, 1),
+              width=("width", 0.5, 1.0, 0.5, 0.5), shade=("shade", 0.0, 1.0, 0.5, 0.5),
+              frames={"height": [1, 2, 3], "width": [1.0, 0.5]})"""
 
 ONE = [
     r"""# 01 Toys
@@ -40,7 +56,7 @@ Theorem 1.1 of Balle and Wang is not [ours](#theorem-1-1), [exercise 1](#Exercis
     ("y = 1", ()),
     ("print('worked')", ("solution",)),
     ("print('drawn')", ("hide-input",)),
-    ("figure()", ("explorer",)),
+    (EXPLORER, ("explorer",)),
     "## Exercises\n\n### Exercise 1: none",
     "## References\n\n- Wang. Theorem 1.1, chapter 02.",
 ]
@@ -63,7 +79,7 @@ def write(path, cells):
     for cell in made:
         if cell.source.startswith("print"):
             cell.outputs = [v4.new_output("stream", text=cell.source[7:-2] + "\n")]
-        elif cell.source == "figure()":
+        elif cell.source == EXPLORER:
             widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
             cell.outputs = [v4.new_output("display_data", data={**widget, **PICTURE})]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,6 +172,97 @@ def test_solutions_are_folded_and_figures_described(toy):
     assert "Show code cell source" in folded[1] and "drawn" in folded[1]
     assert toy.one.alts == ['A line <rises> & "falls".']
     assert "[figure:" not in toy.one.article
+
+
+def shown(image):
+    """Return the pixels of a picture."""
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(image)).convert("RGB"), dtype=int)
+
+
+def test_the_frames_are_the_pictures_that_the_sliders_would_give(toy):
+    space = {}
+    exec(EXPLORER.split("plots.explore")[0], space)
+    folder = toy.root / "site" / "_static" / "frames" / "01-toys"
+    places = [(height, width) for height in (1, 2, 3) for width in (1.0, 0.5)]
+    assert sorted(path.name for path in folder.glob("*.png")) == [f"0{k}.png" for k in range(6)]
+    for number, (height, width) in enumerate(places):
+        ours = shown((folder / f"0{number}.png").read_bytes())
+        whole = shown(plots.png(space["draw"](height, width, 0.5)))
+        assert ours.shape == whole.shape and np.abs(ours - whole).max() <= 12
+    about = json.loads((folder / "explorer.json").read_text())
+    assert [slider["label"] for slider in about["sliders"]] == ["height & more", "width"]
+    assert [slider["start"] for slider in about["sliders"]] == [0, 1]
+
+
+def test_frames_are_made_once_and_anew_when_the_code_changes(toy, tmp_path):
+    path, changed = tmp_path / "01-toys.ipynb", [*ONE]
+    write(path, changed)
+    before = frames.key(path).hexdigest()
+    assert (frames.CACHE / before[:32] / frames.MANIFEST).exists()
+    changed[0] += " More text."
+    write(path, changed)
+    os.utime(path, ns=(0, 1))
+    assert frames.key(path).hexdigest() == before
+    changed[1] = ("y = 2", ())
+    write(path, changed)
+    os.utime(path, ns=(0, 2))
+    assert frames.key(path).hexdigest() != before
+
+
+def test_an_explorer_that_fails_is_named_and_no_frames_are_kept(tmp_path):
+    write(tmp_path / "05-bad.ipynb", ["# 05 Bad", ("1 / 0", ("explorer",))])
+    with pytest.raises(ValueError, match="05-bad.ipynb: ZeroDivisionError: division by zero"):
+        frames.make([tmp_path / "05-bad.ipynb"], tmp_path / "into", tmp_path / "cache")
+    write(tmp_path / "06-still.ipynb", ["# 06 Still", ("x = 1", ("explorer",))])
+    with pytest.raises(ValueError, match="06-still.ipynb: its explorer declares no frames"):
+        frames.make([tmp_path / "06-still.ipynb"], tmp_path / "into", tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob(f"*/{frames.MANIFEST}"))
+    assert not (tmp_path / "into").exists()
+
+
+PLACE = "document.querySelector('.cell_output:has(.explorer) img')"
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["keyboard", "phone"])
+def test_sliders_move_on_the_page(toy, browser, phone):
+    size = {"width": 390, "height": 800} if phone else {"width": 1280, "height": 900}
+    context = browser.new_context(viewport=size, has_touch=phone)
+    page = context.new_page()
+    page.goto((toy.root / "site" / "notebooks" / "01-toys.html").as_uri())
+    height, width = (page.locator("div.explorer input").nth(k) for k in (0, 1))
+    picture, still = page.locator("div.cell_output:has(div.explorer) img"), PICTURE["text/plain"]
+    assert f"[figure: {picture.get_attribute('alt')}]" == still
+    if phone:
+        height.scroll_into_view_if_needed()
+        box = height.bounding_box()
+        page.touchscreen.tap(box["x"] + box["width"] - 4, box["y"] + box["height"] / 2)
+    else:
+        height.focus()
+        page.keyboard.press("End")
+    page.wait_for_function(f"{PLACE}.src.endsWith('/05.png') && {PLACE}.complete")
+    assert picture.evaluate("e => e.naturalWidth") > 300
+    assert picture.get_attribute("alt") == "The same picture at height & more 3, width 0.5."
+    assert page.locator("div.explorer output").all_inner_texts() == ["3", "0.5"]
+    assert height.get_attribute("aria-valuetext") == "3"
+    width.press("ArrowLeft")
+    page.wait_for_function(f"{PLACE}.src.endsWith('/04.png')")
+    width.press("ArrowRight")
+    height.press("Home")
+    page.wait_for_function(f"!{PLACE}.src.includes('frames')")
+    assert f"[figure: {picture.get_attribute('alt')}]" == still
+    context.close()
+
+
+def test_a_number_leads_to_its_equation(toy, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 300})
+    page.goto((toy.root / "site" / "notebooks" / "02-more-toys.html").as_uri())
+    page.get_by_role("link", name="(1.2)").first.click()
+    page.wait_for_url("**#equation-1-2")
+    page.wait_for_function("MathJax.startup && MathJax.startup.promise.then(() => true)")
+    assert "(1.2)" in page.locator("#equation-1-2 mjx-assistive-mml").inner_text()
+    page.close()
 
 
 def test_a_page_can_be_downloaded_as_the_notebook_it_came_from(toy):

@@ -10,7 +10,7 @@ test`.
 
 import nbformat
 
-from tools import setup, stored, times
+from tools import chapters, setup, stored, times
 
 DESIGN = {
     **{
@@ -54,9 +54,19 @@ def show(rows):
     )
 
 
+def to_look_at(paths):
+    """Return what an author should look at and no rule can decide, a sentence a line."""
+    return [
+        f"{path.stem}: {sentence}"
+        for path in paths
+        for sentence in chapters.warnings(path, nbformat.read(path, as_version=4))
+    ]
+
+
 def main():
     """Print the report of the book."""
-    print(show(table(sorted((setup.ROOT / "notebooks").glob("*.ipynb")))))
+    paths = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
+    print(show(table(paths)), *to_look_at(paths), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """The book as a website that needs no network: `python -m tools.site [--into FOLDER]`, called by
 `make site`.
 
-Nothing is executed: the pages show the stored outputs. The sources are laid out in a working folder
-(byte copies of the notebooks, the README as the first page with the table of contents by parts),
-Sphinx with myst-nb makes pages of them, `site_pages.py` adds what plain Markdown cannot say, and
-the finished site takes the place of the old one in one step. A warning is an error. Formulas are
+The pages show the stored outputs. Only the explorers are executed, for the pictures under their
+sliders (`frames.py`; `--frames none` leaves them still). The sources are laid out in a working
+folder (byte copies of the notebooks, the README as the first page with the table of contents by
+parts), Sphinx with myst-nb makes pages of them, `site_pages.py` adds what plain Markdown cannot
+say, and the finished site takes the place of the old one in one step. A warning is an error. Formulas are
 set in the reader's browser by the copy of MathJax that comes out of the installed package
 sphinx-mathjax-offline; what the pages need of it is copied beside them.
 """
@@ -18,7 +19,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from tools import setup
+from tools import frames, setup
 
 PARTS = (
     ("", range(0, 1)),
@@ -104,22 +105,32 @@ def contents(found, beside, appendix):
     )
 
 
-def lay_out(root, source):
-    """Fill the folder `source` with what Sphinx reads: pages, the files they link to, styles and
-    the formula setter.
+def lay_out(root, source, moving):
+    """Fill the folder `source` with what Sphinx reads: pages, the files they link to, styles, the
+    formula setter, and the frames of the explorers that are `moving`, by the notebooks' names.
     """
     found, others = chapters(root / "notebooks"), beside_the_chapters(root / "notebooks")
     beside = [name for name in BESIDE if (root / name).exists()]
     notebooks = [f"notebooks/{path.name}" for path in [*found.values(), *others]]
     for name in [*notebooks, *beside]:
         _copy(root / name, source / name)
+    paths = [source / name for name in notebooks]
+    frames.make([path for path in paths if moves(path, moving)], source / "_static" / "frames")
     readme = (root / "README.md").read_text(encoding="utf-8")
     appendix = [name.removesuffix(".md") for name in beside if name.endswith(".md")]
     (source / "index.md").write_text(readme + contents(found, others, appendix), encoding="utf-8")
     package = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
     for name in FORMULAS:
         _copy(package / name, source / "_static" / "mathjax" / name)
-    _copy(Path(__file__).with_name("site.css"), source / "_static" / "site.css")
+    for name in ("site.css", "site.js"):
+        _copy(Path(__file__).with_name(name), source / "_static" / name)
+
+
+def moves(path, moving):
+    """Return whether an explorer is to move: all of them, or those whose notebooks are named by
+    their beginnings.
+    """
+    return "all" in moving or path.stem.startswith(tuple(moving))
 
 
 def _copy(path, to):
@@ -158,6 +169,7 @@ def settings(source):
         "html_theme": "sphinx_book_theme",
         "html_static_path": [str(source / "_static")],
         "html_css_files": ["site.css"],
+        "html_js_files": ["site.js"],
         "html_theme_options": {
             "toc_title": "On this page",
             "show_toc_level": 2,
@@ -179,9 +191,9 @@ def settings(source):
     }
 
 
-def build(root, into):
+def build(root, into, moving=("all",)):
     """Build the site of the book in `root` and return Sphinx's warnings; if there are any, `into`
-    is left as it was.
+    is left as it was. `moving` names the notebooks whose explorers move.
     """
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -190,7 +202,7 @@ def build(root, into):
     shutil.rmtree(work, ignore_errors=True)
     try:
         source, warnings = work / "source", io.StringIO()
-        lay_out(root, source)
+        lay_out(root, source, moving)
         with patch_docutils(), docutils_namespace():
             app = Sphinx(
                 source,
@@ -227,12 +239,19 @@ def main(arguments=None):
         default=setup.ROOT / "build" / "site",
         help="folder to fill (build/site)",
     )
+    parser.add_argument(
+        "--frames",
+        nargs="*",
+        default=["all"],
+        metavar="NAME",
+        help="notebooks whose explorers move, by the beginnings of their names; all, or none",
+    )
     parser.add_argument("--root", type=Path, default=setup.ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     start, into = time.monotonic(), options.into.resolve()
     into.parent.mkdir(parents=True, exist_ok=True)
     try:
-        warnings = build(options.root.resolve(), into)
+        warnings = build(options.root.resolve(), into, options.frames)
     except ValueError as error:
         warnings = f"{error}\n"
     if warnings:

@@ -4,17 +4,22 @@ changed for it.
 Equations with a `\\tag{3.1}` and paragraphs that open with **Theorem 3.1** become targets of links:
 `#equation-3-1`, `#theorem-3-1`, in the same notebook or behind the name of another one, as the
 author wrote them. Headings have the anchors that JupyterLab gives them. Solutions are folded, and
-figures get the sentence that is stored beside them as their alternative text.
+figures get the sentence that is stored beside them as their alternative text. The picture of an
+explorer gets sliders over the frames that were laid into `_static/frames`; `site.js` moves them.
 """
 
+import json
 import re
+from html import escape
 from itertools import groupby
+from pathlib import Path
 
 from docutils import nodes
 from docutils.transforms import Transform
 from sphinx.util import logging
 
 STATEMENTS = "theorem|lemma|proposition|corollary|definition|claim|example|algorithm"
+STILL = "In JupyterLab, sliders change this picture; here it is as they start."
 STATED = re.compile(rf"({STATEMENTS}) (\d{{1,2}}\.\d{{1,2}})\b", re.IGNORECASE)
 TAG = re.compile(r"\\tag\{(\d{1,2}\.\d{1,2})\}")
 
@@ -85,6 +90,8 @@ def mark(app, doctree):
             )
         if cell["nb_element"] == "mime_bundle":
             _describe(cell)
+        if "tag_explorer" in cell["classes"]:
+            _add_sliders(cell, Path(app.srcdir), app.env.docname)
 
 
 def _join_lines(node):
@@ -136,6 +143,41 @@ def _describe(bundle):
     if found := re.fullmatch(r"\[figure: (.*)\]", text, re.DOTALL):
         for image in bundle.findall(nodes.image):
             image["alt"] = found[1]
+
+
+def _add_sliders(cell, source, page):
+    """Put sliders above the picture of an explorer, if there are frames for them, and a sentence
+    for where nothing moves.
+    """
+    output = next(child for child in cell if "cell_output" in child["classes"])
+    folder = source / "_static" / "frames" / Path(page).name
+    up = "../" * page.count("/")
+    html = ""
+    if (folder / "explorer.json").exists():
+        found = json.loads((folder / "explorer.json").read_text(encoding="utf-8"))
+        html = sliders(found["sliders"], f"{up}_static/frames/{folder.name}")
+    output.insert(0, nodes.raw("", f'{html}\n<p class="explorer-still">{STILL}</p>', format="html"))
+
+
+def sliders(found, folder):
+    """Return the HTML of an explorer's sliders, hidden until a script can move them.
+
+    Parameters
+    ----------
+    found : list of dict
+        For each slider its label, its values as text, and which of them is the start.
+    folder : str
+        Where the page finds the frames.
+    """
+    lines = [
+        f"<label><span>{escape(slider['label'])}</span>"
+        f'<input type="range" min="0" max="{len(slider["values"]) - 1}" step="1" '
+        f'value="{slider["start"]}" autocomplete="off"><output></output></label>'
+        for slider in found
+    ]
+    about = escape(json.dumps(found))
+    opening = f'<div class="explorer" data-folder="{folder}" data-sliders="{about}" hidden>'
+    return "\n".join([opening, *lines, "</div>"])
 
 
 def check(app, env):

@@ -224,8 +224,8 @@ def explore(draw, alt, *, frames=None, **sliders):
     ----------
     draw : function
         Takes one keyword argument per slider and returns a matplotlib figure (`figure()` makes
-        one). Called anew at each move; it should be quick and should draw its noise from a stream
-        made inside, so that a value always gives the same picture.
+        one). Called anew while a slider is dragged; it should be quick and should draw its noise
+        from a stream made inside, so that a value always gives the same picture.
     alt : str
         What to see in the still picture.
     frames : dict, optional
@@ -413,7 +413,7 @@ def _slider(widgets, spec):
         max=high,
         step=step,
         description=label,
-        continuous_update=False,
+        continuous_update=True,
         style={"description_width": "initial"},
         layout={"width": "32em"},
     )
