@@ -5,9 +5,9 @@ The pages show the stored outputs. Only the explorers are executed, for the pict
 sliders (`frames.py`; `--frames none` leaves them still). The sources are laid out in a working
 folder (byte copies of the notebooks, the README as the first page with the table of contents by
 parts), Sphinx with myst-nb makes pages of them, `site_pages.py` adds what plain Markdown cannot
-say, and the finished site takes the place of the old one in one step. A warning is an error. Formulas are
-set in the reader's browser by the copy of MathJax that comes out of the installed package
-sphinx-mathjax-offline; what the pages need of it is copied beside them.
+say, and the finished site takes the place of the old one in one step. A warning is an error.
+Formulas are set in the reader's browser by the copy of MathJax that comes out of the installed
+package sphinx-mathjax-offline; what the pages need of it is copied beside them.
 """
 
 import argparse
