@@ -585,3 +585,37 @@ def test_the_recorded_values_of_other_libraries_are_off_where_the_chapter_says()
     ):
         assert off[library, *pair] == pytest.approx(expected, rel=2e-3)
     assert max(abs(off[library, 1.0, 1e-6]) for library in ("autodp", "diffprivlib")) < 2e-8
+
+
+def test_the_recorded_values_are_those_of_the_two_attempts_that_the_appendix_names():
+    tolerance = {"autodp": 1e-12, "diffprivlib": 0.0}
+    with (data.FOLDER / "results" / "gaussian_sigma.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["library"] for row in rows} == set(tolerance)
+    for row in rows:
+        found = searched(float(row["epsilon"]), float(row["delta"]), tolerance[row["library"]])
+        assert found == pytest.approx(float(row["sigma"]), rel=1e-12)
+
+
+def searched(epsilon, delta, tolerance):
+    """sigma as the script of Balle and Wang searches it, with sigma sqrt(2 epsilon) =
+    sqrt(1 + s/2) -+ sqrt(s/2), until delta is met to a tolerance or no double is left between."""
+
+    def phi(t):
+        return 0.5 * (1 + math.erf(t / math.sqrt(2)))
+
+    start = phi(0) - math.exp(epsilon) * phi(-math.sqrt(2 * epsilon))
+    sign = 1 if delta > start else -1
+
+    def gap(s):
+        far = math.exp(epsilon) * phi(-math.sqrt(epsilon * (s + 2)))
+        return phi(sign * math.sqrt(epsilon * s)) - far - delta
+
+    low, high = 0.0, 1.0
+    while sign * gap(high) < 0:
+        low, high = high, 2 * high
+    s = (low + high) / 2
+    while abs(gap(s)) > tolerance and low < s < high:
+        low, high = (s, high) if sign * gap(s) < 0 else (low, s)
+        s = (low + high) / 2
+    return (math.sqrt(1 + s / 2) - sign * math.sqrt(s / 2)) / math.sqrt(2 * epsilon)
