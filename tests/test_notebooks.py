@@ -68,7 +68,8 @@ def rerun(path, end, out, warm):
     seconds = (
         sum(taken for number, taken in warm.seconds.items() if number not in known) if warm else 0.0
     )
-    times.remember(path.stem, end, seconds)
+    if seconds:  # a kernel that was not forked is not timed
+        times.remember(path.stem, end, seconds)
     return values, seconds
 
 
