@@ -354,6 +354,12 @@ def test_a_good_chapter_passes():
     assert anatomy.problems(PATH, chapter()) == []
 
 
+def test_the_delta_at_which_rho_is_read_may_be_typed():
+    nb = chapter()
+    replace("public=", "delta=1e-6, public=")(nb)
+    assert anatomy.problems(PATH, nb) == []
+
+
 @pytest.mark.parametrize(
     ("rule", "change", "says"), BROKEN, ids=lambda value: value if isinstance(value, str) else ""
 )

@@ -27,7 +27,7 @@ SECTIONS = (
     stored.NOTES,
 )
 LABELS = ("Unit", "Neighbours", "Sensitivity", "Epsilon", "Delta", "Public")
-OWN_FACTS = ("unit", "neighbours", "sensitivity", "epsilon", "delta")  # the mechanism's, not typed
+OWN_FACTS = ("unit", "neighbours", "sensitivity", "epsilon")  # the mechanism's, not typed
 CAUGHT = "audit.assert_caught"  # the form of a twin; all other audit.assert_... are of audits
 FRAMES, EXERCISES = 48, (4, 6)
 
