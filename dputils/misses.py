@@ -25,7 +25,9 @@ class Misses:
         larger = "any larger budget" if self.budget == math.inf else None
         if self.budget is not None and larger is None:
             larger = f"a budget up to {self.budget:.4g} times the stated one"
-        share = f"an exact disclosure in {100 * self.disclosure:.2g} % of the releases"
+        percent = 100 * self.disclosure
+        shown = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+        share = f"an exact disclosure in {shown} % of the releases"
         what = share if larger is None else f"{larger}, or {share},"
         return f"{self.draws:,} draws; {what} would pass."
 

@@ -153,3 +153,10 @@ def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("disclosure", "shown"), [(0.997, "100 %"), (0.48, "48 %"), (0.0955, "9.6 %"), (7e-4, "0.07 %")]
+)
+def test_a_share_of_the_releases_is_written_without_a_power_of_ten(disclosure, shown):
+    assert f"an exact disclosure in {shown} of" in str(misses.Misses(600, None, disclosure))
