@@ -11,6 +11,7 @@ import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -145,7 +146,7 @@ def main(arguments=None):
         c for c in listed() if not options.words or any(w in c.file + c.why for w in options.words)
     ]
     warm()
-    if not options.trust and (broken := unchanged_failures(changes)):
+    if not options.trust and (broken := unchanged_failures(changes, options.jobs)):
         print(f"these tests fail before any change: {'; '.join(broken)}")
         return 1
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -154,15 +155,18 @@ def main(arguments=None):
     return 0 if all(result == "noticed" for result in results) else 1
 
 
-def unchanged_failures(changes):
+def unchanged_failures(changes, jobs):
     """Return the test arguments that fail on the tree as it is: what they would notice means
-    nothing. Those without options run together.
+    nothing. Those of one file run together, if they have no options.
     """
     wanted = {change.tests for change in changes}
-    apart = sorted(tests for tests in wanted if any(test.startswith("-") for test in tests))
-    together = sorted({test for tests in wanted.difference(apart) for test in tests})
-    groups = [*apart, tuple(together)] if together else apart
-    return [" ".join(tests) for tests in groups if run(tests, ROOT) != 0]
+    apart = {tests for tests in wanted if any(test.startswith("-") for test in tests)}
+    together = {test for tests in wanted - apart for test in tests}
+    by_file = groupby(sorted(together), lambda test: test.partition("::")[0])
+    groups = [*sorted(apart), *(tuple(tests) for _, tests in by_file)]
+    with ThreadPoolExecutor(jobs) as pool:
+        statuses = list(pool.map(lambda tests: run(tests, ROOT), groups))
+    return [" ".join(tests) for tests, status in zip(groups, statuses) if status != 0]
 
 
 def _tried(change):
