@@ -35,7 +35,7 @@ def shown(**data):
 
 
 def chapter():
-    """Return a small chapter that keeps every rule."""
+    """Return a small chapter that keeps every rule of `anatomy`."""
     picture = shown(image__png=PIXEL, text__plain="[figure: one pixel, which stands for a figure]")
     record = v4.new_output(
         "display_data", data={anatomy.RECORD: {"schema": 1}, "text/plain": "a table"}
@@ -49,29 +49,9 @@ def chapter():
         code("assert 1 + 1 == 2", outputs=[said]),
         md("## 2. In general"),
         md("*Proof sketch.* " + FILLER, "proof-sketch"),
-        md(" ".join(f"**{label}.** some." for label in anatomy.STATEMENT), "privacy-statement"),
-        code("assert audit.epsilon() <= 1", "audit"),
-        code("assert twin > 1", "broken-twin"),
-        md("\n".join(f"> | {label} | some |" for label in anatomy.STATEMENT), "privacy-statement"),
-        code("audit.epsilon(release)", "audit", "broken-twin"),
-        code("assert worse > 1", "broken-twin"),
     ]
     for k in range(10):
         cells += [md(FILLER * 3), code(f"show({k})", outputs=[picture] if k < 5 else [])]
-    cells += [
-        md("## Against the sources"),
-        code("sources.check('x')", "sources"),
-        md("## What it costs"),
-        md("## 9.3 Try it"),
-        code("plots.explore(draw)", "explorer", outputs=[picture]),
-        md("## When not to use it"),
-        md("## Exercises"),
-    ]
-    for k in range(1, 5):
-        cells += [
-            md(f"### Exercise {k}\n\n{FILLER}"),
-            code("assert 1 + 1 == 2 is not False", "solution"),
-        ]
     cells += [
         md("## What was spent"),
         code("chapter.results(ledger)", "results", outputs=[record]),
@@ -144,32 +124,11 @@ def insert(cell, at=20):
 
 
 def long(nb):
-    nb.cells[-1:-1] = [md("more") for _ in range(90)]
-
-
-def terse(nb):
-    for cell in nb.cells:
-        if cell.source == FILLER * 3:
-            cell.source = "Noise hides one person."
+    nb.cells[-1:-1] = [md("more") for _ in range(110)]
 
 
 def kind(value):
     return lambda nb: nb.metadata.dputils.update(kind=value)
-
-
-def two(*changes):
-    def change(nb):
-        for one in changes:
-            one(nb)
-
-    return change
-
-
-def swap(nb):
-    a, b = (
-        nb.cells.index(first(nb, text)) for text in ("## What it costs", "## When not to use it")
-    )
-    nb.cells[a].source, nb.cells[b].source = nb.cells[b].source, nb.cells[a].source
 
 
 def short_sketch(nb):
@@ -179,10 +138,10 @@ def short_sketch(nb):
 BROKEN = [
     ("named", replace("# 90 A", "# 91 A"), "does not open with the title"),
     ("named", kind("novel"), "'novel', not one of"),
-    ("within_limits", long, "at most 135"),
-    ("within_limits", insert(md(FILLER * 50)), "at most 5000"),
-    ("within_limits", insert(code("\n\n".join("x = 1" for _ in range(26)))), "has 26 lines"),
-    ("within_limits", insert(code("y = 1\nx = " + "1" * 97)), "has a code line of 101 characters"),
+    ("within_limits", long, "at most 120"),
+    ("within_limits", insert(md(FILLER * 80)), "at most 4000"),
+    ("within_limits", insert(code("\n\n".join("x = 1" for _ in range(16)))), "has 16 lines"),
+    ("within_limits", insert(code("y = 1\nx = " + "1" * 85)), "has a code line of 89 characters"),
     ("within_limits", insert(code("\n")), "empty code cell"),
     (
         "within_limits",
@@ -215,9 +174,6 @@ BROKEN = [
     ("checkable", insert(code("x", "nbval-skip")), "unknown tag 'nbval-skip'"),
     ("checkable", insert(code("# NBVAL_IGNORE_OUTPUT\nx")), "NBVAL_IGNORE_OUTPUT"),
     ("checkable", insert(code("widgets.interact(f)")), "uses interact("),
-    ("substantial", two(*[without(f"show({k})") for k in range(1, 10)]), "at least 45"),
-    ("substantial", terse, "at least 1800"),
-    ("substantial", two(*[sets(f"show({k})", outputs=[]) for k in range(2)]), "at least 5"),
     ("opened", untag("parameters"), "is tagged parameters; found: []"),
     ("opened", insert(code("x = 1", "parameters"), 12), "found: [2, 13]"),
     ("opened", replace("seed: int", "grain: int"), "declares no 'seed: int'"),
@@ -226,43 +182,22 @@ BROKEN = [
     ("closed", replace("chapter.results", "print"), "calls chapter.results"),
     ("closed", sets("chapter.results", outputs=[]), "stores no results record"),
     ("closed", insert(code("chapter.results()", "results")), "tagged results"),
-    ("in_order", swap, "the closing sections are"),
-    ("in_order", without("## References"), "the closing sections are"),
-    ("in_order", replace("sources.check", "print"), "tagged sources"),
-    ("in_order", untag("explorer"), "tagged explorer"),
-    ("in_order", insert(code("plots.explore(f)", "explorer")), "2 cells are tagged explorer"),
     ("derived", replace("assert 1 + 1", "1 + 1"), "tagged worked-case with an assert"),
     ("derived", untag("worked-case"), "tagged worked-case with an assert"),
     ("derived", untag("proof-sketch"), "tagged proof-sketch"),
     ("derived", short_sketch, "is no proof sketch"),
-    (
-        "attacked",
-        two(*[untag("privacy-statement")] * 2),
-        "no cell tagged privacy-statement",
-    ),
-    ("attacked", replace("**Delta.**", "Delta."), "has no row or bold label for Delta"),
-    ("attacked", replace("> | Public |", "> | Private |"), "label for Public"),
-    ("attacked", untag("audit"), "tagged audit"),
-    ("attacked", replace("assert twin", "twin"), "tagged broken-twin"),
-    (
-        "attacked",
-        insert(md("**" + "** **".join(anatomy.STATEMENT) + "**", "privacy-statement")),
-        "tagged audit",
-    ),
-    ("exercised", replace("### Exercise 4", "### Problem 4"), "3 exercises"),
-    ("exercised", replace("### Exercise 3", "### Exercise 5"), "is not 'Exercise 3'"),
-    ("exercised", replace("assert 1 + 1 == 2 is", "True is"), "tagged solution that asserts"),
-    ("exercised", untag("solution"), "tagged solution that asserts"),
 ]
 
 
+RULES = anatomy.EVERY + anatomy.CHAPTER  # those of form.py and chapters.py have tests of their own
+
+
 def complaints(nb, path=PATH):
-    rules = anatomy.EVERY + anatomy.CHAPTER
-    return {rule.__name__: found for rule in rules if (found := list(rule(path, nb)))}
+    return {rule.__name__: found for rule in RULES if (found := list(rule(path, nb)))}
 
 
 def test_a_good_chapter_passes():
-    assert anatomy.problems(PATH, chapter()) == []
+    assert complaints(chapter()) == {}
 
 
 @pytest.mark.parametrize(
@@ -277,9 +212,7 @@ def test_each_rule_catches_what_it_is_for(rule, change, said):
 
 
 def test_every_rule_is_broken_above():
-    assert {rule.__name__ for rule in anatomy.EVERY + anatomy.CHAPTER} == {
-        rule for rule, _, _ in BROKEN
-    }
+    assert {rule.__name__ for rule in RULES} == {rule for rule, _, _ in BROKEN}
 
 
 @pytest.mark.parametrize(
@@ -315,14 +248,14 @@ def test_kinds_are_excused_from_what_they_cannot_have():
     nb.metadata.dputils["kind"] = "template"
     assert len(anatomy.problems(PATH, nb)) == 1  # a template ends with its results
     nb.metadata.dputils["kind"] = "chapter"
-    assert len(anatomy.problems(PATH, nb)) > 8
+    assert len(anatomy.problems(PATH, nb)) > 5
 
 
 def test_a_line_of_the_allowed_width_passes_and_a_longer_one_in_no_kind_of_notebook():
     nb = chapter()
-    first(nb, "show(9)").source = "# " + "x" * (anatomy.LIMITS[False].width - 2)
-    insert(md("x" * (anatomy.LIMITS[False].width + 1)))(nb)
-    assert anatomy.problems(PATH, nb) == []
+    first(nb, "show(9)").source = "# " + "x" * (anatomy.LIMITS.width - 2)
+    insert(md("x" * (anatomy.LIMITS.width + 1)))(nb)
+    assert complaints(nb) == {}
     first(nb, "# xx").source += "x"
     for name in anatomy.KINDS:
         nb.metadata.dputils["kind"] = name
@@ -334,4 +267,4 @@ def test_an_announced_error_and_an_allowed_warning_pass():
     error(nb)
     prints("a warning that the text explains", "stderr")(nb)
     first(nb, "show(9)").metadata["tags"] = ["raises-exception", "allow-stderr"]
-    assert anatomy.problems(PATH, nb) == []
+    assert complaints(nb) == {}

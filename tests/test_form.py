@@ -97,7 +97,7 @@ def chapter():
         md("## Notes on the sources\n\nThe thesis prints 0.999.", "notes"),
         code("sources.check('x')", "sources", "notes"),
     ]
-    told = {"kind": "chapter", "recut": True}
+    told = {"kind": "chapter"}
     return renumbered(v4.new_notebook(cells=cells, metadata={"dputils": told}))
 
 
@@ -472,15 +472,6 @@ def test_a_bare_number_of_an_equation_that_is_none_is_taken_for_both():
     nb = chapter()
     replace("By (90.1)", "By (90.99)")(nb)
     assert list(complaints(nb)) == ["numbers_shown", "references_resolve"]
-
-
-def test_the_new_form_is_asked_only_of_a_notebook_that_says_so():
-    nb = chapter()
-    beside("assert True")(nb)
-    del nb.metadata.dputils["recut"]
-    assert not {rule.__name__ for rule in form.EVERY} & {
-        rule.__name__ for rule in anatomy.rules(nb)
-    }
 
 
 def test_a_twin_that_runs_at_another_parameter_than_epsilon_is_a_warning():

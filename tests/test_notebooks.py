@@ -74,11 +74,11 @@ def rerun(path, end, out, warm):
 
 
 def unshown_at(path, out):
-    """Return the numbers in the text of a re-cut notebook that the outputs of a rerun do not show,
+    """Return the numbers in the text that the outputs of a rerun do not show,
     each with its cell.
     """
     nb = STORED[path]
-    if not nb.metadata.dputils.get("recut") or nb.metadata.dputils.kind == "reference":
+    if nb.metadata.dputils.kind == "reference":
         return []
     runs = [nb, nbformat.read(out, as_version=4)]
     equations = references.equations(references.book(path, nb))
@@ -120,7 +120,7 @@ def test_the_stored_record_is_of_this_chapter_and_its_defaults(path):
 def test_a_rerun_at_an_end_of_the_ranges(path, end, tmp_path, monkeypatch, warm):
     monkeypatch.chdir(tmp_path)  # a chapter runs from any folder
     values, seconds = rerun(path, end, tmp_path / "out.ipynb", warm)
-    assert seconds <= anatomy.limits(STORED[path]).rerun, "seconds of processor time"
+    assert seconds <= anatomy.LIMITS.rerun, "seconds of processor time"
     silent = unshown_at(path, tmp_path / "out.ipynb")
     assert not silent, "numbers of the text that no output of their section shows in this run"
     if anatomy.tagged(STORED[path], "results"):

@@ -11,10 +11,8 @@ from tools import anatomy, report, spread, times
 PATH = Path("90-sizes.ipynb")
 
 
-def notebook(*cells, recut=True):
-    return new_notebook(
-        cells=list(cells), metadata={"dputils": {"kind": "chapter", "recut": recut}}
-    )
+def notebook(*cells):
+    return new_notebook(cells=list(cells), metadata={"dputils": {"kind": "chapter"}})
 
 
 def code(lines, *tags):
@@ -31,14 +29,9 @@ def code(lines, *tags):
         ([code(26, "solution")], "has 26 lines, at most 25 are allowed"),
     ],
 )
-def test_a_notebook_that_is_cut_anew_is_held_to_the_design(cells, said):
+def test_a_notebook_is_held_to_the_design(cells, said):
     found = list(anatomy.within_limits(PATH, notebook(*cells)))
     assert len(found) == 1 and said in found[0]
-    assert [
-        sentence
-        for sentence in anatomy.within_limits(PATH, notebook(*cells, recut=False))
-        if said in sentence
-    ] == ([] if "lines" not in said or "16" in said else found)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urldefrag
 import nbformat
 import pytest
 
-from tools import setup, site, stored
+from tools import setup, site
 
 MOVING = "03-what-the-promise-means"  # the frames of one chapter are enough to look at
 
@@ -331,18 +331,9 @@ CUT = """() => [...document.querySelectorAll('div.cell_input pre')].filter(
   e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"""
 
 
-def recut(folder):
-    """Return the pages of the notebooks whose lines of code are as short as the design asks."""
-    return [
-        folder / "notebooks" / f"{path.stem}.html"
-        for path in sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
-        if stored.about(stored.read(path)).get("recut")
-    ]
-
-
 def test_no_code_is_cut_on_a_desk_nor_on_paper(book, browser):
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    for path in recut(book):
+    for path in sorted((book / "notebooks").glob("*.html")):
         page.goto(path.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true; })")
         assert page.evaluate(CUT) == [], path.name

@@ -17,7 +17,7 @@ FILES = sorted(
     path for folder in ("dputils", "tools", "tests") for path in (setup.ROOT / folder).rglob("*.py")
 )
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
-WIDTHS = {True: 88, False: 100}  # by `recut`; 88 characters are what a page of the website shows
+WIDTH = 88  # characters of a line of code that a page of the website shows
 
 
 def ruff(*arguments):
@@ -62,9 +62,7 @@ def test_the_rules_are_kept(folder):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
 def test_the_rules_are_kept_in_notebooks(path):
-    metadata = nbformat.read(path, as_version=4).metadata
-    width = WIDTHS[bool(metadata.get("dputils", {}).get("recut"))]
-    config = f"line-length={width}"
+    config = f"line-length={WIDTH}"
     status, said = ruff("check", "--output-format=concise", "--config", config, path)
     assert status == 0, said
 

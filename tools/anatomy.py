@@ -1,16 +1,9 @@
 """What a stored notebook must look like, checked without a kernel: limits, clean outputs, anatomy.
 
 `problems(path)` returns one sentence for each thing that is wrong. A rule is a generator of such
-sentences; which rules hold a notebook depends on its kind, `metadata.dputils.kind`, and on whether
-it has the new form, `metadata.dputils.recut` (then those of `form.py` and `chapters.py`, and
-narrower limits). The parts of an older chapter are found by tags and headings:
-
-    parameters, results, explorer             one code cell each
-    worked-case                               a cell in whose section the small case is asserted
-    sources                                   code cells
-    proof-sketch, privacy-statement           Markdown cells
-    audit, broken-twin                        code cells behind each privacy statement
-    solution                                  a code cell behind each `### Exercise n`
+sentences; which rules hold a notebook depends on its kind, `metadata.dputils.kind`: those of this
+file and of `form.py` hold all, those of `chapters.py` a chapter. Its parts are found by tags and
+headings.
 """
 
 import re
@@ -20,7 +13,7 @@ import nbformat
 
 from dputils.book.chapter import RECORD
 from tools import chapters, form, stored
-from tools.stored import code_cells, headings, outputs, place, section, shown, tagged
+from tools.stored import code_cells, outputs, place, section, shown, tagged
 
 KINDS = ("chapter", "essay", "reference", "template")
 SHORT_NAME = "[a-z0-9]+(?:-[a-z0-9]+)*"
@@ -28,18 +21,8 @@ BESIDE = {
     "reference": rf"reference-{SHORT_NAME}\.ipynb",
     "template": r"release-template\.ipynb",
 }  # what has no number, by kind
-CELLS, WORDS, BYTES = (45, 135), (1800, 5000), 1_000_000
-FIGURES, EXERCISES, ALT = 5, (4, 6), 20
-SECTIONS = (
-    "Against the sources",
-    "What it costs",
-    "Try it",
-    "When not to use it",
-    "Exercises",
-    "What was spent",
-    "References",
-)
-STATEMENT = ("Neighbours", "Sensitivity", "Epsilon", "Delta", "Public")
+BYTES, ALT = 1_000_000, 20
+SPENT = "What was spent"  # the section of the results record
 TAGS = {
     "parameters",
     "results",
@@ -85,15 +68,7 @@ class Limits:
     rerun: float  # and at the ends of their ranges
 
 
-LIMITS = {
-    False: Limits(CELLS[1], WORDS[1], 25, 25, 100, 60, 120),
-    True: Limits(120, 4000, 15, 25, 88, 40, 40),
-}  # by recut
-
-
-def limits(nb):
-    """Return the limits that hold a notebook."""
-    return LIMITS[bool(stored.about(nb).get("recut"))]
+LIMITS = Limits(120, 4000, 15, 25, 88, 40, 40)
 
 
 def problems(path, nb=None):
@@ -103,11 +78,8 @@ def problems(path, nb=None):
 
 
 def rules(nb):
-    """Return the rules that hold a notebook, by its kind and its form."""
-    kind = stored.about(nb).get("kind")
-    if stored.about(nb).get("recut"):
-        return EVERY + form.EVERY + {"chapter": RECUT_CHAPTER, "template": TEMPLATE}.get(kind, ())
-    return EVERY + {"chapter": CHAPTER, "template": TEMPLATE}.get(kind, ())
+    """Return the rules that hold a notebook, by its kind."""
+    return EVERY + form.EVERY + OF_KIND.get(stored.about(nb).get("kind"), ())
 
 
 # ---- every notebook ----------------------------------------------------------------------------
@@ -136,27 +108,26 @@ def named(path, nb):
 
 def within_limits(path, nb):
     """No more cells, words, lines, characters in a line and bytes than a reader can take."""
-    most, recut = limits(nb), stored.about(nb).get("recut")
-    words = stored.words(nb) if recut else stored.all_words(nb)
-    if len(nb.cells) > most.cells:
-        yield f"{len(nb.cells)} cells, at most {most.cells} are allowed"
-    if words > most.words:
-        yield f"{words} words of text, at most {most.words} are allowed"
+    words = stored.words(nb)
+    if len(nb.cells) > LIMITS.cells:
+        yield f"{len(nb.cells)} cells, at most {LIMITS.cells} are allowed"
+    if words > LIMITS.words:
+        yield f"{words} words of text, at most {LIMITS.words} are allowed"
     for i, cell in code_cells(nb):
-        yield from _cell_within(most, nb, i, cell)
+        yield from _cell_within(nb, i, cell)
     size = path.stat().st_size if path.exists() else len(nbformat.writes(nb).encode())
     if size > BYTES:
         yield f"the file has {size} bytes, at most {BYTES} are allowed"
 
 
-def _cell_within(limits, nb, i, cell):
+def _cell_within(nb, i, cell):
     lines = stored.lines_of(cell)
-    most = limits.folded if stored.is_folded(cell) else limits.visible
+    most = LIMITS.folded if stored.is_folded(cell) else LIMITS.visible
     if lines > most:
         yield f"{place(nb, i)} has {lines} lines, at most {most} are allowed"
     widest = max(map(len, cell.source.splitlines()), default=0)
-    if widest > limits.width:
-        most = limits.width
+    if widest > LIMITS.width:
+        most = LIMITS.width
         yield f"{place(nb, i)} has a code line of {widest} characters, at most {most} are allowed"
     if not lines:
         yield f"{place(nb, i)} is an empty code cell"
@@ -208,17 +179,6 @@ def checkable(path, nb):
 # ---- chapters ----------------------------------------------------------------------------------
 
 
-def substantial(path, nb):
-    """A chapter has the cells, words and figures that its subject needs."""
-    words = stored.all_words(nb)
-    if len(nb.cells) < CELLS[0]:
-        yield f"{len(nb.cells)} cells, at least {CELLS[0]} are asked for"
-    if words < WORDS[0]:
-        yield f"{words} words of text, at least {WORDS[0]} are asked for"
-    if stored.figures(nb) < FIGURES:
-        yield f"{stored.figures(nb)} figures, at least {FIGURES} are asked for"
-
-
 def opened(path, nb):
     """Cell 2 or 3 is tagged `parameters`, with a seed; the next code cell calls `chapter.open`."""
     found = tagged(nb, "parameters")
@@ -242,25 +202,9 @@ def closed(path, nb):
         yield f"exactly one cell is tagged results and calls chapter.results(...); found: {cells}"
     elif not any(RECORD in output.get("data", {}) for output in cell.outputs):
         yield f"{place(nb, found[0])} stores no results record"
-    elif section(nb, found[0]) not in ("", SECTIONS[5]):
+    elif section(nb, found[0]) not in ("", SPENT):
         there = section(nb, found[0])
-        yield f"{place(nb, found[0])} stands in the section {there!r}, not in {SECTIONS[5]!r}"
-
-
-def in_order(path, nb):
-    """The closing sections stand there, once each and in order, and hold what belongs to them."""
-    titles = [title for _, level, title in headings(nb) if level == 2 and title in SECTIONS]
-    if titles != list(SECTIONS):
-        there = ", ".join(titles) or "missing"
-        yield f"the closing sections are {there}; asked for: {', '.join(SECTIONS)}"
-    for tag, call, title in (
-        ("sources", "sources.check", SECTIONS[0]),
-        ("explorer", "plots.explore(", SECTIONS[2]),
-    ):
-        if not any(call in nb.cells[i].source and section(nb, i) == title for i in tagged(nb, tag)):
-            yield f"no code cell tagged {tag} with {call} in the section {title!r}"
-    if len(tagged(nb, "explorer")) > 1:
-        yield f"{len(tagged(nb, 'explorer'))} cells are tagged explorer, one is asked for"
+        yield f"{place(nb, found[0])} stands in the section {there!r}, not in {SPENT!r}"
 
 
 def derived(path, nb):
@@ -281,47 +225,7 @@ def derived(path, nb):
             yield f"{place(nb, i)} is no proof sketch: fewer than 25 words"
 
 
-def attacked(path, nb):
-    """Behind each privacy statement, before the next, stand an audit and a twin that it catches."""
-    printed = tagged(nb, "privacy-statement")
-    statements = sorted([*tagged(nb, "privacy-statement", "markdown"), *printed])
-    if not statements:
-        yield "no cell tagged privacy-statement"
-    for i, end in zip(statements, [*statements, len(nb.cells)][1:], strict=True):
-        box = "\n".join(map(shown, nb.cells[i].outputs)) if i in printed else nb.cells[i].source
-        row = r"\b{}\b" if i in printed else r"(?m)\*\*{0}\b|^>? ?\| *{0} *\|"
-        missing = [label for label in STATEMENT if not re.search(row.format(label), box)]
-        if missing:
-            yield f"{place(nb, i)} has no row or bold label for {', '.join(missing)}"
-        for tag, asked in (("audit", r"\bassert\b|\baudit\.\w+\("), ("broken-twin", r"\bassert\b")):
-            if not any(
-                i < j < end and re.search(asked, nb.cells[j].source) for j in tagged(nb, tag)
-            ):
-                yield f"{place(nb, i)} is followed by no code cell tagged {tag} that asserts"
-
-
-def exercised(path, nb):
-    """Four to six exercises, numbered from 1, each with a solution that runs and asserts."""
-    all_headings = headings(nb)
-    found = [
-        (i, title)
-        for i, level, title in all_headings
-        if level == 3 and title.startswith("Exercise ")
-    ]
-    if not EXERCISES[0] <= len(found) <= EXERCISES[1]:
-        yield f"{len(found)} exercises, {EXERCISES[0]} to {EXERCISES[1]} are asked for"
-    for number, (i, title) in enumerate(found, 1):
-        if not re.match(rf"Exercise {number}\b", title) or section(nb, i) != "Exercises":
-            yield f"{place(nb, i)} is not 'Exercise {number}' of the section 'Exercises'"
-        end = next((j for j, level, _ in all_headings if j > i and level <= 3), len(nb.cells))
-        if not any(
-            i < j < end and re.search(r"\bassert\b", nb.cells[j].source)
-            for j in tagged(nb, "solution")
-        ):
-            yield f"{place(nb, i)} is followed by no code cell tagged solution that asserts"
-
-
 EVERY = (named, within_limits, executed, clean, described, checkable)
-TEMPLATE = (opened, closed)
-CHAPTER = (substantial, opened, closed, in_order, derived, attacked, exercised)
-RECUT_CHAPTER = (opened, closed, derived, *chapters.CHAPTER)
+ENDS = (opened, closed)
+CHAPTER = (*ENDS, derived)
+OF_KIND = {"chapter": CHAPTER + chapters.CHAPTER, "template": ENDS}

@@ -1,4 +1,4 @@
-"""What a re-cut chapter must hold: its closing sections, statements, audits, twins, exercises.
+"""What a chapter must hold: its closing sections, statements, audits, twins, exercises.
 
 A rule is a generator of sentences about what is wrong, `rule(path, nb)`; `CHAPTER` are the rules.
 Parts of a chapter are found by tags and headings:

@@ -48,7 +48,7 @@ def _read(path, _):
 
 
 def about(nb):
-    """Return what the notebook's metadata says to the workshop: `kind`, `recut`, `cited`, ..."""
+    """Return what the notebook's metadata says to the workshop: `kind`, `cited`"""
     return nb.metadata.get("dputils", {})
 
 
@@ -157,11 +157,6 @@ def words(nb):
         for i, text in part.prose
         if not is_folded(nb.cells[i])
     )
-
-
-def all_words(nb):
-    """Return the number of words in all Markdown cells."""
-    return sum(len(cell.source.split()) for cell in nb.cells if cell.cell_type == "markdown")
 
 
 def lines_of(cell):

@@ -73,7 +73,7 @@ def problems(item):
 
 def too_long(item):
     """Yield that a notebook, of which the last cell has run, took more time than is allowed."""
-    seconds, allowed = kernel_seconds(item.parent.kernel), anatomy.limits(item.parent.nb).seconds
+    seconds, allowed = kernel_seconds(item.parent.kernel), anatomy.LIMITS.seconds
     times.remember(item.path.stem, "stored", seconds)
     if seconds > allowed:
         took = f"The notebook took {seconds:.0f} s of processor time"
