@@ -3,6 +3,7 @@ through."""
 
 import functools
 import itertools
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -79,6 +80,21 @@ def test_a_cap_for_a_delta_between_two_floats_is_rounded_down():
                     mpmath.erfc((e / mu + mu / 2) / mpmath.sqrt(2)) / 2
                 )
             assert 0 < delta <= mpmath.mpf(small.numerator) / small.denominator
+
+
+@pytest.mark.parametrize("name", ["zcdp", "gaussian"])
+def test_a_cap_is_searched_for_no_more_than_what_is_stated(monkeypatch, name):
+    asked = []
+
+    def largest(*stated):
+        asked.append(tuple(map(Fraction, stated)))
+        return 1.0
+
+    account = dataclasses.replace(accounts.FILTERS[name], largest=largest)
+    monkeypatch.setitem(accounts.FILTERS, name, account)
+    above = [Fraction(x) + Fraction(math.ulp(x)) * 3 / 5 for x in (0.3, 1e-6)]
+    accounts.cap(Approximate(*above), name)
+    assert asked == [(Fraction(0.3), Fraction(1e-6))]
 
 
 @pytest.mark.parametrize(
