@@ -1,9 +1,9 @@
 """Accounts: caps on the safe side, what each takes, parallel composition against all ways
 through."""
 
+import dataclasses
 import functools
 import itertools
-import dataclasses
 import math
 from fractions import Fraction
 
