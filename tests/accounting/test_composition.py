@@ -500,6 +500,22 @@ def test_a_delta_between_two_floats_is_rounded_down_for_zcdp():
             assert exact <= ours <= exact * (1 + mpmath.mpf(10) ** -12)
 
 
+def test_a_zcdp_conversion_is_asked_for_no_less_rho_and_no_more_delta_than_is_stated(monkeypatch):
+    asked = []
+
+    def converted(*stated):
+        asked.append(tuple(map(Fraction, stated)))
+        return 1.0
+
+    monkeypatch.setattr(composition, "zcdp_epsilon", converted)
+    rho, delta = (
+        Fraction(x) + Fraction(math.ulp(x)) * part / 5 for x, part in ((0.3, 2), (1e-6, 3))
+    )
+    composition.epsilon_at([ZCDP(rho)], delta, "zcdp")
+    ((upper, lower),) = asked
+    assert Fraction(0.3) < rho <= upper and lower == Fraction(1e-6)
+
+
 @pytest.mark.parametrize("error", ["search", "rounding"])
 @pytest.mark.parametrize(
     "costs,delta", [([Gaussian(1.0)], 5e-14), ([Gaussian(0.3)], 1e-13), ([Pure(0.3)] * 20, 1e-6)]
