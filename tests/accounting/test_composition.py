@@ -507,7 +507,7 @@ def test_a_zcdp_conversion_is_asked_for_no_less_rho_and_no_more_delta_than_is_st
         asked.append(tuple(map(Fraction, stated)))
         return 1.0
 
-    monkeypatch.setattr(composition, "zcdp_epsilon", converted)
+    monkeypatch.setattr(composition.renyi_curves, "zcdp_epsilon", converted)
     rho, delta = (
         Fraction(x) + Fraction(math.ulp(x)) * part / 5 for x, part in ((0.3, 2), (1e-6, 3))
     )
