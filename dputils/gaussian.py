@@ -334,7 +334,7 @@ def gram_release(X, norm, neighbours, epsilon, delta, *, rng):
     return _draw_symmetric(_gram(X, norm), deviation, rng=rng)
 
 
-def gram_mechanism(norm, columns, neighbours, epsilon, delta, *, unit="row"):
+def gram_mechanism(norm, columns, neighbours, epsilon=None, delta=None, *, mu=None, unit="row"):
     """Return the mechanism of `gram_release`, for a `Ledger`.
 
     It clips rows, multiplies, and adds symmetric noise.
@@ -344,10 +344,12 @@ def gram_mechanism(norm, columns, neighbours, epsilon, delta, *, unit="row"):
 
     Parameters
     ----------
-    norm, neighbours, epsilon, delta
-        As in `gram_release`, epsilon from 1e-6.
+    norm, neighbours
+        As in `gram_release`.
     columns : int
         The number d of columns, public.
+    epsilon, delta, mu
+        As in `mechanism`.
     unit : str
         What is added, removed or replaced.
 
@@ -359,7 +361,7 @@ def gram_mechanism(norm, columns, neighbours, epsilon, delta, *, unit="row"):
     """
     d = checks.integer("columns", columns, low=1)
     moved = of_gram(norm, neighbours, unit=unit)
-    deviation, costs = _calibrated(moved, epsilon, delta, None)
+    deviation, costs = _calibrated(moved, epsilon, delta, mu)
     return Mechanism(
         name=f"Gram matrix of {d} columns, Gaussian noise of sigma {deviation:.6g}",
         costs=costs,

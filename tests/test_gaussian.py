@@ -376,6 +376,16 @@ def test_the_gram_mechanism_is_its_release_and_its_law_that_of_coordinates():
             mechanism(X, rng=RNG(1))
 
 
+def test_the_gram_mechanism_takes_mu_in_place_of_epsilon_and_delta():
+    mu = Fraction(1, 7)
+    mechanism = gaussian.gram_mechanism(3, 2, "add-remove", mu=mu, unit="person")
+    assert mechanism.costs == (Gaussian(mu),)
+    sigma = Fraction(mechanism.draw.keywords["sigma"])
+    assert 63 <= sigma < 63 * (1 + Fraction(1, 2**51))
+    with pytest.raises(ValueError, match="mu must be left out beside epsilon and delta"):
+        gaussian.gram_mechanism(3, 2, "add-remove", 1, 1e-6, mu=mu)
+
+
 def test_laws_around_a_centre_and_the_variance():
     x = np.linspace(-5, 9, 29)
     assert gaussian.logpdf(x, 2, centre=3).tolist() == gaussian.logpdf(x - 3, 2).tolist()
