@@ -423,6 +423,9 @@ GOOD = {
     "somebody else's theorem": said("It is Theorem 3.16 of Dwork and Roth."),
     "a document's equation": said("Document 003 says so in its equation (2.99)."),
     "an exercise that exists, a value in brackets": said("See exercise 4. The share (0.368) is."),
+    "the delta at which a mechanism of rho or mu states its epsilon": replace(
+        "public='the question'", "public='the question', delta=delta"
+    ),
     "words of folded cells are not of the reading line": insert(
         md(TEXT * 300, "appendix"), before="## What it costs"
     ),
