@@ -59,6 +59,7 @@ REASONS = {
     "discrete_gaussian.variance": "for the chapter on Gaussian noise on whole numbers",
     "discrete_gaussian.zcdp_sigma": "for the chapter on Gaussian noise on whole numbers",
     "gaussian.mechanism": "for the chapter on the Gaussian mechanism",
+    "gaussian.tail": "one of the names that each mechanism has",
     "gaussian.variance": "one of the names that each mechanism has",
     "geometric.sum_release": "`sum_mechanism` without a ledger",
     "law_tests.Finding": "what each comparison returns",
