@@ -11,7 +11,7 @@ ORDER = (
     " accounting.rounding accounting.curves accounting.renyi accounting.losses accounting.costs"
     " accounting.composition accounting.accounts accounting.mechanism accounting.partition"
     " accounting.ledger accounting"
-    " laplace geometric gaussian discrete_gaussian randomized_response"
+    " laplace geometric gaussian discrete_gaussian randomized_response samples"
     " gaps selection quantiles sparse_vector"
     " ratios histograms partitions metrics policies workloads synthetic functional regression"
     " preprocessing trees gradient local"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi
 from dputils.accounting.curves import gaussian_delta
 from dputils.accounting.mechanism import Mechanism
-from dputils.accounting.renyi import zcdp_delta
+from dputils.accounting.renyi import rdp_to_epsilon, zcdp_delta
 from dputils.book import chapter, statement
 from dputils.sensitivity import Sensitivity, of_count, of_histogram
 
@@ -238,3 +238,15 @@ def test_a_statement_follows_the_mechanism():
     ):
         changed = statement.content(other, "n")
         assert changed != one and statement.lines(changed) != statement.lines(one)
+
+
+def test_a_renyi_curve_implies_an_epsilon_at_a_delta():
+    curve = Renyi((2.0, 3.0), (0.1, 0.2))
+    content = statement.content(mechanism(curve), "n", delta=1e-6)
+    implied = rdp_to_epsilon((2.0, 3.0), (0.1, 0.2), 1e-6)
+    assert [pair["by"] for pair in content["implied"]] == ["Renyi"]
+    assert Fraction(content["implied"][0]["epsilon"]) >= Fraction(implied)
+    assert float(content["implied"][0]["epsilon"]) == pytest.approx(implied, rel=1e-12)
+    found = dict(statement.lines(content))
+    assert found["Epsilon"].endswith("(implied by Renyi curve)") and found["Delta"] == "1e-6"
+    assert found["Renyi curve"] == "a Renyi curve of 2 orders"

@@ -151,8 +151,8 @@ def statement(mechanism, *, public, delta=None):
     public : str
         What is public: bounds, the number of records, candidates, the schema.
     delta : float or Fraction, optional
-        For costs that state rho or mu: a delta in (0, 1) at which the epsilon that they imply is
-        stated as well.
+        For costs that state rho, mu or a Renyi curve: a delta in (0, 1) at which the epsilon that
+        they imply is stated as well.
 
     Raises
     ------

@@ -10,10 +10,10 @@ from dataclasses import fields
 from fractions import Fraction
 
 from dputils import checks
-from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure
+from dputils.accounting.costs import ZCDP, Approximate, Gaussian, Pure, Renyi
 from dputils.accounting.curves import gaussian_epsilon
 from dputils.accounting.mechanism import Mechanism
-from dputils.accounting.renyi import zcdp_epsilon
+from dputils.accounting.renyi import rdp_to_epsilon, zcdp_epsilon
 from dputils.accounting.rounding import ceiling, lower, upper
 from dputils.sensitivity import NORMS
 
@@ -32,6 +32,7 @@ ARITHMETIC = {True: "exact", False: "real arithmetic: for experiments, not for a
 IMPLIED = {
     ZCDP: lambda cost, delta: zcdp_epsilon(upper(cost.rho), delta),
     Gaussian: lambda cost, delta: gaussian_epsilon(upper(cost.mu), delta),
+    Renyi: lambda cost, delta: rdp_to_epsilon(cost.orders, cost.divergences, delta),
 }
 
 
@@ -46,8 +47,8 @@ def content(mechanism, public, delta=None):
     public : str
         What is public: bounds, the number of records, candidates, the schema.
     delta : float or Fraction, optional
-        For costs that state rho or mu: the delta in (0, 1) at which the epsilon that they imply
-        is stated as well.
+        For costs that state rho, mu or a Renyi curve: the delta in (0, 1) at which the epsilon that
+        they imply is stated as well.
 
     Returns
     -------
@@ -197,7 +198,7 @@ def _guarantee(content):
 
 def _letter(notion):
     """Return the letter in which a notion is measured, or its name where it is not one number."""
-    return {"ZCDP": "rho", "Gaussian": "mu"}.get(notion, notion)
+    return {"ZCDP": "rho", "Gaussian": "mu", "Renyi": "Renyi curve"}.get(notion, notion)
 
 
 def _other(cost, words):
