@@ -3,21 +3,21 @@
 Letters: q the rate of a Poisson sample, epsilon and delta the cost of the mechanism on the sample,
 mu that of Gaussian noise.
 
-Ranges: q is a fraction (a float is read as the decimal that prints it) whose denominator is at most
-2^62, so that a coin of exactly this probability can be tossed; epsilon at most 500.
+Ranges: q in (0, 1], a float read as the decimal that prints it; for Gaussian noise from 1e-9, with
+sigma 0.1 to 1e6 sensitivities; epsilon at most 500.
 """
 
 from functools import partial
 
 import numpy as np
 
-from dputils import checks, noise
+from dputils import bits, checks
 from dputils.accounting.costs import Approximate, Gaussian, Pure, Renyi, as_cost, subsampled
 from dputils.accounting.mechanism import Mechanism
 from dputils.accounting.renyi import ORDERS, sampled_gaussian_rdp
 from dputils.accounting.rounding import lower, upper
 
-_FINEST = 1 << 62
+_BITS = 62  # of a coin's uniform number that are drawn at a time
 
 
 def poisson_sample(n, rate, *, rng):
@@ -35,8 +35,7 @@ def poisson_sample(n, rate, *, rng):
     bool array of shape (n,)
         The coins are exact.
     """
-    q = _rate(rate)
-    return noise.integers(q.denominator, checks.integer("n", n, 0), rng=rng) < q.numerator
+    return _coins(_rate(rate), checks.integer("n", n, 0), checks.generator(rng))
 
 
 def poisson(mechanism, query, rate, neighbours):
@@ -97,14 +96,23 @@ def poisson(mechanism, query, rate, neighbours):
 
 
 def _rate(rate):
-    """Return q as an exact fraction that a coin can have."""
-    checks.positive("rate", rate)
-    q = checks.as_fraction("rate", rate)
-    if q > 1 or q.denominator > _FINEST:
-        raise ValueError(
-            f"rate must be at most 1, with a denominator of at most 2**62, got {rate!r}"
-        )
+    """Return q as an exact fraction."""
+    q = checks.as_fraction("rate", checks.positive("rate", rate))
+    if q > 1:
+        raise ValueError(f"rate must be at most 1, got {rate!r}")
     return q
+
+
+def _coins(q, n, rng):
+    """Return n coins of probability q: is a uniform number below q? Where its first bits are those
+    of q, the next ones decide.
+    """
+    whole, rest = divmod(q * (1 << _BITS), 1)
+    first = bits.words(_BITS, n, rng)
+    kept, ties = first < whole, np.flatnonzero(first == whole)
+    if ties.size and rest:
+        kept[ties] = _coins(rest, ties.size, rng)
+    return kept
 
 
 def _sampled_costs(mechanism, q, neighbours):

@@ -17,7 +17,6 @@ ROOMS = {  # files whose functions are the named steps of one proof, each tested
 REASONS = {
     "accounting.accounts.Account": "the rows of `FILTERS`",
     "accounting.composition.renyi": "for the chapter on concentrated accounts",
-    "accounting.costs.subsampled_fixed_size": "for the chapter on samples",
     "accounting.ledger.Entry": "what `Ledger.entries` holds",
     "accounting.ledger.Planned": "one line of a plan, shown when another release is refused",
     "accounting.losses.GridLaw": "what the steps of `numerical_epsilon` pass on",
@@ -25,7 +24,6 @@ REASONS = {
     "accounting.losses.grid_step": "a step of `numerical_epsilon`, tested alone",
     "accounting.losses.on_grid": "a step of `numerical_epsilon`, tested alone",
     "accounting.partition.Part": "what `partition[name]` returns",
-    "accounting.renyi.sampled_gaussian_rdp": "for the chapter on samples",
     "accounting.rounding.nearest": "what its neighbours round from, tested alone",
     "attacks.LowerBound": "what `epsilon_lower_bound` returns",
     "attacks.ratio_bound": "the bound of one event, tested alone",
