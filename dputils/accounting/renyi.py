@@ -9,7 +9,9 @@ float, arrays an array. Ranges: epsilon 0 or 1e-9 to 1e6, rho 1e-24 to 1e8, delt
 2^-53, orders 1.0001 to 1e6; what lies outside is refused.
 """
 
+import logging
 import math
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -236,9 +238,22 @@ def sampled_gaussian_rdp(orders, sigma, rate):
     checks.within("sigma", sigma, 0.1, 1e6)
     checks.within("rate", rate, 1e-9, 1)
     accountant = RdpAccountant(orders.tolist())
-    accountant.compose(PoissonSampledDpEvent(float(rate), GaussianDpEvent(float(sigma))))
+    with _quiet("absl"):  # it warns of the orders that get inf
+        accountant.compose(PoissonSampledDpEvent(float(rate), GaussianDpEvent(float(sigma))))
     rounding = 8 * ULP * (2 + special.gammaln(orders + 1)) / (orders - 1)
     return np.maximum(np.asarray(accountant.rdp), 0) * (1 + 1e-9) + rounding
+
+
+@contextmanager
+def _quiet(name):
+    """Keep a logger's warnings to itself."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def rdp_to_epsilon(orders, divergences, delta):

@@ -282,6 +282,13 @@ def test_sampled_gaussian_divergences_cover_small_rates():
         assert mp.log1p(rise) <= ours * (1 + 2**-50) <= mp.log1p(rise) * (1 + 2e-9) + 1e-11
 
 
+def test_orders_without_a_bound_are_inf_and_nothing_is_logged(caplog):
+    """At half of the records the series of small orders does not converge: dp-accounting warns."""
+    low, high = renyi.sampled_gaussian_rdp([1.1, 2], 2.23, 0.5)
+    assert low == math.inf and 0 < high < 0.3
+    assert not caplog.records
+
+
 def test_sampled_gaussian_divergences_are_those_of_dp_accounting():
     orders = list(renyi.ORDERS)
     theirs = RdpAccountant(orders)
