@@ -134,10 +134,11 @@ def test_coins_have_the_rate_and_are_independent(rate):
 
 def test_a_coin_is_exact_to_its_last_bit(monkeypatch):
     """With two bits at a time: 0.3 is 01.00 11 00 11 ... in base two, and so a uniform number with
-    the bits 01 00 11 00 10 is below it, and one with 01 00 11 01 is not.
+    the bits 01 00 11 00 10 is below it, and one with 01 00 11 01 is not. One that begins with 01
+    is not below a quarter.
     """
     monkeypatch.setattr(samples, "_BITS", 2)
-    words = iter([[0, 2, 1, 1], [0, 0], [3, 3], [0, 1], [2]])
+    words = iter([[0, 2, 1, 1], [0, 0], [3, 3], [0, 1], [2], [0, 1]])
 
     def drawn(k, n, rng):
         found = np.array(next(words))
@@ -147,6 +148,7 @@ def test_a_coin_is_exact_to_its_last_bit(monkeypatch):
     monkeypatch.setattr(samples.bits, "words", drawn)
     kept = samples.poisson_sample(4, 0.3, rng=np.random.default_rng(1))
     assert kept.tolist() == [True, False, True, False]
+    assert samples.poisson_sample(2, 0.25, rng=np.random.default_rng(1)).tolist() == [True, False]
     assert next(words, None) is None
 
 
