@@ -172,20 +172,22 @@ def density_delta(log_p, log_q, epsilon, points):
     epsilon : float, at least 0
     points : sequence of float
         Kinks and a grid that covers the mass; the places where p = e^epsilon q are found between
-        them by bisection and become limits of integration, as do the points themselves, with both
-        tails to infinity. Refused if the same quadrature misses 1e-9 of the mass.
+        them, and up to 40 spans beyond them, by bisection and become limits of integration, as do
+        the points themselves, with both tails to infinity. Refused if the same quadrature misses
+        1e-9 of the mass.
     """
     from scipy.optimize import brentq
 
     def one_way(first, second):
         def gap(x):
-            return float(first(x) - second(x)) - epsilon
+            a, b = float(first(x)), float(second(x))
+            return a - b - epsilon
 
         def excess(x):
             a, b = float(first(x)), float(second(x))
             return math.exp(a) - math.exp(epsilon + b) if a > epsilon + b else 0.0
 
-        steps = [(lo, hi) for lo, hi in zip(grid, grid[1:]) if gap(lo) * gap(hi) < 0]
+        steps = [(lo, hi) for lo, hi in zip(wide, wide[1:]) if gap(lo) * gap(hi) < 0]
         cuts = [brentq(gap, lo, hi) for lo, hi in steps]
         limits = [-np.inf, *sorted({*grid, *cuts}), np.inf]
         mass = _integral(lambda x: math.exp(first(x)), limits)
@@ -198,6 +200,8 @@ def density_delta(log_p, log_q, epsilon, points):
 
     checks.not_negative("epsilon", epsilon)
     grid = _grid(points)
+    beyond = (grid[-1] - grid[0]) * np.linspace(0, 40, 81)[1:]
+    wide = [*(grid[0] - beyond[::-1]), *grid, *(grid[-1] + beyond)]
     return max(one_way(log_p, log_q), one_way(log_q, log_p))
 
 

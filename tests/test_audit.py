@@ -202,6 +202,18 @@ def test_density_delta_of_bounded_noise_and_of_laws_that_differ_in_one_direction
     assert forth == pytest.approx(max(by_sums), abs=1e-7) and min(by_sums) < 0.7 * max(by_sums)
 
 
+def test_density_delta_finds_the_crossing_beyond_its_points():
+    sigma, epsilon = 10.0, 0.9  # p = e^0.4 q at -39.5, p = e^0.9 q at -89.5
+    expected = stats.norm.cdf(0.05 - 9) - math.exp(epsilon) * stats.norm.cdf(-0.05 - 9)
+    close = stats.norm.cdf(0.05 - 4) - math.exp(0.4) * stats.norm.cdf(-0.05 - 4)
+    assert audit.density_delta(*gaussian_pair(sigma), 0.4, [-2, 0, 1, 3]) == pytest.approx(
+        close, rel=1e-6
+    )
+    assert audit.density_delta(*gaussian_pair(sigma), epsilon, [-2, 0, 1, 3]) == pytest.approx(
+        expected, abs=1e-13
+    )
+
+
 def test_density_delta_refuses_points_that_miss_the_mass():
     with pytest.raises(
         ValueError,
