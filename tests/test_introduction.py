@@ -16,7 +16,6 @@ ROOMS = {  # files whose functions are the named steps of one proof, each tested
 }
 REASONS = {
     "accounting.accounts.Account": "the rows of `FILTERS`",
-    "accounting.composition.renyi": "for the chapter on concentrated accounts",
     "accounting.ledger.Entry": "what `Ledger.entries` holds",
     "accounting.ledger.Planned": "one line of a plan, shown when another release is refused",
     "accounting.losses.GridLaw": "what the steps of `numerical_epsilon` pass on",
