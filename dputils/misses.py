@@ -72,7 +72,7 @@ def would_miss(n, law, *, k=1, weaker=None, discrete=False, zero=None, alpha=ALP
     if callable(law):
         zero = _own_zero(law, discrete) if zero is None else zero
         seen = _zeros_missed(n, zero, alpha / (2 * law_tests.KINDS * k), beta)
-        shares = (nearest / _step(law, discrete), seen)
+        shares = (nearest / max(1e-300, _step(law, discrete)), seen)
     else:
         masses = law_tests.finite_law("law", law)[1]
         upto = np.cumsum(masses)

@@ -155,6 +155,13 @@ def test_refusals(call, message):
     assert str(caught.value) == message
 
 
+def test_a_law_that_is_always_the_truth_discloses_whatever_the_draws():
+    def nothing_added(x):
+        return (np.asarray(x) >= 0).astype(float)
+
+    assert misses.would_miss(1000, nothing_added, discrete=True).disclosure == 1
+
+
 @pytest.mark.parametrize(
     ("disclosure", "shown"), [(0.997, "100 %"), (0.48, "48 %"), (0.0955, "9.6 %"), (7e-4, "0.07 %")]
 )

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dputils.book import chapter, run, sweep
+from tools import setup
 
 PARAMETERS = """epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
 seed: int = 1  # seed of all random streams, range [0, 4294967295]
@@ -267,6 +269,15 @@ def test_refusals_of_the_function(path, no_kernel):
         run.execute(path, {"epsilon": -1.0, "sede": 2})
     with pytest.raises(ValueError, match="timeout must be at least 1, got 0"):
         run.execute(path, {}, timeout=0)
+
+
+def test_a_description_ends_quietly_when_nobody_reads_on():
+    command = [sys.executable, "-m", "dputils.run", "2", "--describe"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=setup.ROOT)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_describe_lists_the_parameters_without_a_kernel(path, no_kernel, capsys):

@@ -205,8 +205,7 @@ def main(arguments=None):
         path = find(options.chapter)
         parameters = _prepared(path)
         if options.describe:
-            print(describe(parameters))
-            return 0
+            return say(describe(parameters))
         values, out = _request(path, parameters, options)
     except ValueError as error:
         return refused("run", options.chapter, error)
@@ -224,6 +223,15 @@ def main(arguments=None):
     return 0
 
 
+def say(text):
+    """Print a text, for as long as somebody reads it (`| head` does not to the end); return 0."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
 def refused(command, name, error):
     """Print the arguments of a `ValueError`, a line each; return the exit status of a refusal."""
     print(
@@ -237,7 +245,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m dputils.run", description="Run a chapter with other parameters."
     )
-    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
+    parser.add_argument("chapter", help="4, 04, 04-laplace-mechanism, or a path to a notebook")
     parser.add_argument(
         "-p",
         "--parameter",

@@ -500,6 +500,13 @@ def test_a_delta_between_two_floats_is_rounded_down_for_zcdp():
             assert exact <= ours <= exact * (1 + mpmath.mpf(10) ** -12)
 
 
+def test_a_basic_sum_is_rounded_up():
+    for third in (Fraction(1, 3), Fraction(2, 3)):  # the nearest floats lie below and above
+        exact = 10 * third
+        ours = composition.epsilon_at([Pure(third)] * 10, 0, "basic")[0]
+        assert exact <= Fraction(ours) <= exact + Fraction(math.ulp(ours))
+
+
 def test_a_zcdp_conversion_is_asked_for_no_less_rho_and_no_more_delta_than_is_stated(monkeypatch):
     asked = []
 
