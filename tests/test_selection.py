@@ -1279,3 +1279,15 @@ def test_more_budget_never_costs_accuracy(scores, epsilon, factor):
             for e in (epsilon, factor * epsilon)
         ]
         assert errors[1] <= errors[0] * (1 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["laplace", "exponential", "gumbel"])
+@pytest.mark.parametrize("leader", [0, 1499])
+def test_each_of_many_candidates_gets_its_noise(kind, leader):
+    scores, rng = np.zeros(1500), np.random.default_rng(15)
+    scores[leader] = 2 * math.log(1500)  # in units of the scale, 2: even with all others together
+    chance = s.noisy_max_law(scores, 2, kind)[leader]
+    hits = sum(
+        s.noisy_max_release(scores, 1, 1, noise=kind, rng=rng) == leader for _ in range(2000)
+    )
+    assert binomtest(hits, 2000, chance).pvalue > 1e-6
