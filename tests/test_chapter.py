@@ -14,21 +14,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from dputils.accounting import Ledger
 from dputils.book import chapter
+from tests.examples import GOOD, SOURCE
 
 FIRST = [19, 297, 286, 604, 765]  # as drawn when the book was begun
-SEED = "seed: int = 1  # seed of all random streams, range [0, 4294967295]\n"
-SOURCE = (
-    """# what can be changed
-epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
-"""
-    + SEED
-    + """delta: float = 1e-5  # delta of the releases, range [1e-12, 0.1)
-dataset: str = "randhie"  # embedded table, one of randhie, anes96
-folds: int = 5  # folds of the cross-validation, one of 2, 5, 10
-detail: bool = False  # whether to draw the fine grid too
-"""
-)
-GOOD = {"epsilon": 2, "seed": 7, "delta": 0.01, "dataset": "anes96", "folds": 10, "detail": True}
 
 
 @pytest.fixture

@@ -14,27 +14,10 @@ from hypothesis import strategies as st
 
 from dputils import audit, geometric, laplace, noise, sensitivity
 from dputils.accounting import Pure
+from tests.examples import HOSTILE
 from tests.oracles import Untouchable
 
 SCALES = [0.02, 0.3, 1, Fraction(10, 3), 25.0, 400]
-HOSTILE = [
-    math.nan,
-    math.inf,
-    -math.inf,
-    1e308,
-    -1e308,
-    5e-324,
-    None,
-    "no number",
-    10**400,
-    -(10**400),
-    [1, 2],
-    1j,
-    pd.NA,
-    b"\xff",
-    {},
-    True,
-]
 
 
 def rng(seed=0):

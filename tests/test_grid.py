@@ -1,6 +1,5 @@
 """Columns of private values rounded to a public grid (`private.to_grid`)."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,25 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dputils import private
-
-HOSTILE = [
-    math.nan,
-    math.inf,
-    -math.inf,
-    1e308,
-    -1e308,
-    5e-324,
-    None,
-    "no number",
-    10**400,
-    -(10**400),
-    [1, 2],
-    1j,
-    pd.NA,
-    b"\xff",
-    {},
-    True,
-]
+from tests.examples import HOSTILE
 
 
 def test_to_grid_clamps_rounds_and_refuses_nothing():

@@ -164,7 +164,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m dputils.sweep", description="Run a chapter on a parameter grid."
     )
-    parser.add_argument("chapter", help="3, 03, 03-laplace-mechanism, or a path to a notebook")
+    parser.add_argument("chapter", help="4, 04, 04-laplace-mechanism, or a path to a notebook")
     parser.add_argument(
         "-p",
         "--parameter",
