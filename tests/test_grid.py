@@ -114,3 +114,14 @@ def test_a_data_frame_is_refused():
     with pytest.raises(ValueError, match=r"values must have shape \(n,\), got \(3, 2\)"):
         private.to_grid(pd.DataFrame(np.ones((3, 2))), 0, 5)
     assert private.to_grid(pd.Series([1.0, 9.0]), 0, 5).tolist() == [1, 5]
+
+
+@pytest.mark.parametrize("upper", [4 * 10**14, 900_719_925_474_099])
+def test_records_far_outside_of_many_steps_are_clamped(upper):
+    records = [1e300, -1e300, upper + 1000.0, upper + 0.07, math.inf, 3.0]
+    assert private.to_grid(records, 0, upper, 0.1).tolist() == [
+        10 * upper,
+        0,
+        *[10 * upper] * 3,
+        30,
+    ]
