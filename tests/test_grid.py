@@ -1,5 +1,6 @@
 """Columns of private values rounded to a public grid (`private.to_grid`)."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
