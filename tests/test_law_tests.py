@@ -327,6 +327,14 @@ def test_multiples_at_a_large_scale_are_caught(m):
     assert found[f"coordinate 1 modulo {m}"] < math.log(2) - 2 * z.size * 0.24**2
 
 
+def test_a_body_of_a_wrong_shape_is_caught_by_its_distance():
+    """Tails, lags and zeros are those of the law; only the middle is drawn together."""
+    z = noise.laplace(2, N, rng=rng(4))
+    z[np.abs(z) < 2] *= 0.5
+    found = law_test(z, laplace_law(2.0))
+    assert not found.passes() and found.where == "coordinate 1"
+
+
 def test_even_noise_at_scale_1000_is_caught():
     even = 2 * noise.discrete_laplace(500, N, rng=rng(2))
     found = law_test(even, geometric_law(1000))
