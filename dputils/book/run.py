@@ -205,7 +205,7 @@ def main(arguments=None):
         path = find(options.chapter)
         parameters = _prepared(path)
         if options.describe:
-            return say(describe(parameters))
+            return _say(describe(parameters))
         values, out = _request(path, parameters, options)
     except ValueError as error:
         return refused("run", options.chapter, error)
@@ -223,7 +223,7 @@ def main(arguments=None):
     return 0
 
 
-def say(text):
+def _say(text):
     """Print a text, for as long as somebody reads it (`| head` does not to the end); return 0."""
     try:
         print(text, flush=True)
