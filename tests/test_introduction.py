@@ -29,7 +29,6 @@ REASONS = {
     "attacks.ratio_bound": "the bound of one event, tested alone",
     "audit.AuditFailed": "what an audit raises; a reader catches it",
     "audit.LawTest": "what `law_test` returns",
-    "audit.rate_bounds": "for a reader's own audit of how often a release lies",
     "audit.tail_test_size": "for a reader's own audit of a cut tail",
     "book.data.DataError": "what `load` raises; a reader catches it",
     "book.data.Table": "one row of `tables`",
@@ -50,13 +49,6 @@ REASONS = {
     "book.sweep.grid": "`python -m dputils.sweep`, tested alone",
     "book.sweep.rerun": "`python -m dputils.sweep`, tested alone",
     "book.sweep.sidecar": "`python -m dputils.sweep`, tested alone",
-    "discrete_gaussian.accuracy": "for the chapter on Gaussian noise on whole numbers",
-    "discrete_gaussian.cdf": "for the chapter on Gaussian noise on whole numbers",
-    "discrete_gaussian.logpmf": "for the chapter on Gaussian noise on whole numbers",
-    "discrete_gaussian.tail": "for the chapter on Gaussian noise on whole numbers",
-    "discrete_gaussian.variance": "for the chapter on Gaussian noise on whole numbers",
-    "discrete_gaussian.zcdp_sigma": "for the chapter on Gaussian noise on whole numbers",
-    "gaussian.mechanism": "for the chapter on the Gaussian mechanism",
     "gaussian.tail": "one of the names that each mechanism has",
     "gaussian.variance": "one of the names that each mechanism has",
     "geometric.sum_release": "`sum_mechanism` without a ledger",
@@ -68,10 +60,7 @@ REASONS = {
     "randomized_response.logpmf": "one of the names that each mechanism has",
     "laplace.tail": "one of the names that each mechanism has",
     "randomized_response.tail": "one of the names that each mechanism has",
-    "selection.noisy_max_release": "for experiments with each noise",
     "selection.permute_and_flip_release": "for experiments in floating point",
-    "selection.rounded_sensitivity": "for a reader's own real scores",
-    "selection.score_steps": "for a reader's own real scores",
 }
 
 
