@@ -320,7 +320,7 @@ def test_the_search_finds_a_word_and_there_is_one_field(book, browser):
 def test_a_solution_opens(book, browser):
     page = browser.new_page(viewport={"width": 1280, "height": 300})
     page.goto((book / "notebooks" / "04-laplace-mechanism.html").as_uri())
-    solution = page.locator("details .cell_input").first
+    solution = page.locator("details", has_text="Show solution").first.locator(".cell_input")
     assert not solution.is_visible()
     page.get_by_text("Show solution").first.click()
     assert solution.is_visible()
