@@ -13,6 +13,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import matplotlib
 import nbformat
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ PICTURE = {
 }
 
 EXPLORER = """from dputils.book import plots
+
+plots.style()
 
 def draw(height, width, shade):
     fig, ax = plots.figure(height=2.0)
@@ -181,15 +184,21 @@ def shown(image):
     return np.asarray(Image.open(io.BytesIO(image)).convert("RGB"), dtype=int)
 
 
-def test_the_frames_are_the_pictures_that_the_sliders_would_give(toy):
+def drawn_here(places):
+    """Return the pictures of the toy's explorer as a fresh kernel draws them."""
     space = {}
-    exec(EXPLORER.split("plots.explore")[0], space)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        exec(EXPLORER.split("plots.explore")[0], space)
+        return [plots.png(space["draw"](height, width, 0.5)) for height, width in places]
+
+
+def test_the_frames_are_the_pictures_that_the_sliders_would_give(toy):
     folder = toy.root / "site" / "_static" / "frames" / "01-toys"
     places = [(height, width) for height in (1, 2, 3) for width in (1.0, 0.5)]
     assert sorted(path.name for path in folder.glob("*.png")) == [f"0{k}.png" for k in range(6)]
-    for number, (height, width) in enumerate(places):
+    for number, whole in enumerate(map(shown, drawn_here(places))):
         ours = shown((folder / f"0{number}.png").read_bytes())
-        whole = shown(plots.png(space["draw"](height, width, 0.5)))
         assert ours.shape == whole.shape and np.abs(ours - whole).max() <= 12
     about = json.loads((folder / "explorer.json").read_text())
     assert [slider["label"] for slider in about["sliders"]] == ["height & more", "width"]

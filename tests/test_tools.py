@@ -282,7 +282,7 @@ def test_a_notebook_that_takes_too_long_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(times, "FOLDER", tmp_path / "seconds")
     monkeypatch.setattr(strict, "kernel_seconds", lambda kernel: 60.9)
     said = "The notebook took 61 s of processor time, at most {} are allowed"
-    assert [list(strict.problems(item)) for item in items] == [[], [said.format(40)]]
+    assert [list(strict.problems(item)) for item in items] == [[], [said.format(30)]]
     assert times.seconds("stored") == {"90-long": 60.9}
 
 

@@ -68,7 +68,7 @@ class Limits:
     rerun: float  # and at the ends of their ranges
 
 
-LIMITS = Limits(120, 4000, 15, 25, 88, 40, 40)
+LIMITS = Limits(120, 4000, 15, 25, 88, 30, 20)
 
 
 def problems(path, nb=None):
