@@ -39,7 +39,7 @@ def settings(monkeypatch):
 
 @pytest.fixture
 def parent(settings, warm):
-    """The warm parent of this session's tests, not yet in use."""
+    """The warm parent of these tests, not yet in use."""
     if warm is None:
         pytest.skip("kernels are not forked on this platform")
     return warm

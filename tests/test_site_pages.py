@@ -61,6 +61,8 @@ Theorem 1.1 of Balle and Wang is not [ours](#theorem-1-1), [exercise 1](#Exercis
     ("print('drawn')", ("hide-input",)),
     (EXPLORER, ("explorer",)),
     "## Exercises\n\n### Exercise 1: none",
+    ("## Appendix: more of it\n\nWords under a fold.", ("appendix",)),
+    ("z = 3", ("appendix",)),
     "## References\n\n- Wang. Theorem 1.1, chapter 02.",
 ]
 TWO = [
@@ -72,13 +74,16 @@ TWO = [
 
 
 def write(path, cells):
-    """Write an executed notebook: strings are Markdown, pairs are code and its tags."""
-    made = [
-        v4.new_markdown_cell(cell)
-        if isinstance(cell, str)
-        else v4.new_code_cell(cell[0], metadata={"tags": list(cell[1])}, execution_count=1)
-        for cell in cells
-    ]
+    """Write an executed notebook: a string is Markdown; a pair is a source and its tags, Markdown
+    if it opens with a heading and code if not.
+    """
+    made = []
+    for cell in cells:
+        source, tags = (cell, ()) if isinstance(cell, str) else cell
+        if isinstance(cell, str) or source.startswith("#"):
+            made.append(v4.new_markdown_cell(source, metadata={"tags": list(tags)}))
+        else:
+            made.append(v4.new_code_cell(source, metadata={"tags": list(tags)}, execution_count=1))
     for cell in made:
         if cell.source.startswith("print"):
             cell.outputs = [v4.new_output("stream", text=cell.source[7:-2] + "\n")]
@@ -171,7 +176,7 @@ def test_the_markdown_stays_plain(toy):
 
 def test_solutions_are_folded_and_figures_described(toy):
     folded = re.findall(r"<details.*?</details>", toy.one.article, re.DOTALL)
-    assert len(folded) == 2 and "Show solution" in folded[0] and "worked" in folded[0]
+    assert len(folded) == 3 and "Show solution" in folded[0] and "worked" in folded[0]
     assert "Show code cell source" in folded[1] and "drawn" in folded[1]
     assert toy.one.alts == ['A line <rises> & "falls".']
     assert "[figure:" not in toy.one.article
@@ -271,6 +276,18 @@ def test_a_number_leads_to_its_equation(toy, browser):
     page.wait_for_url("**#equation-1-2")
     page.wait_for_function("MathJax.startup && MathJax.startup.promise.then(() => true)")
     assert "(1.2)" in page.locator("#equation-1-2 mjx-assistive-mml").inner_text()
+    page.close()
+
+
+def test_an_appendix_is_folded_with_all_that_stands_under_its_heading(toy, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((toy.root / "site" / "notebooks" / "01-toys.html").as_uri())
+    under = [page.get_by_text("Words under a fold."), page.get_by_text("z = 3")]
+    after = page.get_by_role("heading", name="References")
+    assert page.get_by_role("heading", name="Appendix: more of it").is_visible()
+    assert after.is_visible() and not any(place.is_visible() for place in under)
+    page.get_by_text("Show this section").click()
+    assert all(place.is_visible() for place in under)
     page.close()
 
 

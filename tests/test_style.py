@@ -55,8 +55,9 @@ def name_of(path):
 
 
 @pytest.mark.parametrize("folder", ["dputils", "tools", "tests"])
-def test_the_rules_are_kept(folder):
-    status, said = ruff("check", "--output-format=concise", folder)
+@pytest.mark.parametrize("rules", [("check", "--output-format=concise"), ("format", "--check")])
+def test_the_rules_are_kept(rules, folder):
+    status, said = ruff(*rules, folder)
     assert status == 0, said
 
 
@@ -64,12 +65,6 @@ def test_the_rules_are_kept(folder):
 def test_the_rules_are_kept_in_notebooks(path):
     config = f"line-length={WIDTH}"
     status, said = ruff("check", "--output-format=concise", "--config", config, path)
-    assert status == 0, said
-
-
-@pytest.mark.parametrize("folder", ["dputils", "tools", "tests"])
-def test_files_are_formatted(folder):
-    status, said = ruff("format", "--check", folder)
     assert status == 0, said
 
 

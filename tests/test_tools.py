@@ -286,6 +286,25 @@ def test_a_notebook_that_takes_too_long_is_refused(monkeypatch, tmp_path):
     assert times.seconds("stored") == {"90-long": 60.9}
 
 
+def test_what_is_folded_follows_from_the_tags():
+    left = {"collapsed": True, "jupyter": {"source_hidden": True}, "jp-MarkdownHeadingCollapsed": 1}
+
+    def form(make, source, *tags):
+        cell = make(source, metadata={**left, "tags": list(tags)})
+        nb = normalise.normalise(v4.new_notebook(cells=[cell]), "01-a")
+        return {name: value for name, value in nb.cells[0].metadata.items() if name != "tags"}
+
+    code, text = v4.new_code_cell, v4.new_markdown_cell
+    hidden = {"source_hidden": True}
+    assert form(code, "x") == form(code, "x", "audit") == form(text, "## A heading") == {}
+    for tag in ("hide-input", "appendix", "notes"):
+        assert form(code, "x", tag) == {"jupyter": hidden}
+    assert form(code, "x", "solution") == {"jupyter": {**hidden, "outputs_hidden": True}}
+    for tag in ("appendix", "notes"):
+        assert form(text, "## A section", tag) == {"jp-MarkdownHeadingCollapsed": True}
+        assert form(text, "A paragraph of it.", tag) == {}
+
+
 def test_ids_are_kept_and_new_ones_come_from_the_source():
     nb = v4.new_notebook(
         cells=[v4.new_code_cell("x"), v4.new_code_cell("y"), v4.new_code_cell("x")]

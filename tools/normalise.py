@@ -1,5 +1,7 @@
 """The one stored form of a notebook: what depends on the run, the machine or the editor is taken
-out.
+out. What is folded follows from the tags: a code cell with a tag of `stored.FOLDED` shows no source
+in JupyterLab, a solution no output either, and the heading of an appendix or of the notes is
+collapsed with all that stands under it.
 
 `normalise` changes a notebook in place, `text` is what goes into the file. Normalising twice
 changes nothing.
@@ -10,11 +12,14 @@ import re
 
 import nbformat
 
+from tools import stored
+
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 ID = re.compile(r"c-[0-9a-f]{8}")
+COLLAPSED = "jp-MarkdownHeadingCollapsed"  # JupyterLab's name for a heading that hides its section
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -28,7 +33,7 @@ def normalise(nb, stem):
     taken = set()
     for cell in nb.cells:
         cell.source = cell.source.rstrip("\n")
-        cell.metadata = _cell_metadata(cell.metadata)
+        cell.metadata = _cell_metadata(cell)
         cell.id = _cell_id(cell, stem, taken)
         taken.add(cell.id)
         if cell.cell_type == "code":
@@ -41,12 +46,15 @@ def text(nb):
     return nbformat.writes(nb).rstrip("\n") + "\n"
 
 
-def _cell_metadata(metadata):
-    kept = {}
-    if metadata.get("tags"):
-        kept["tags"] = list(metadata["tags"])
-    if metadata.get("jupyter", {}).get("source_hidden"):
+def _cell_metadata(cell):
+    tags = list(stored.tags(cell))
+    kept = {"tags": tags} if tags else {}
+    if cell.cell_type == "code" and stored.is_folded(cell):
         kept["jupyter"] = {"source_hidden": True}
+        if "solution" in tags:
+            kept["jupyter"]["outputs_hidden"] = True
+    if stored.opens_a_folded_section(cell):
+        kept[COLLAPSED] = True
     return nbformat.from_dict(kept)
 
 

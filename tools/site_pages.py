@@ -3,9 +3,10 @@ changed for it.
 
 Equations with a `\\tag{3.1}` and paragraphs that open with **Theorem 3.1** become targets of links:
 `#equation-3-1`, `#theorem-3-1`, in the same notebook or behind the name of another one, as the
-author wrote them. Headings have the anchors that JupyterLab gives them. Solutions are folded, and
-figures get the sentence that is stored beside them as their alternative text. The picture of an
-explorer gets sliders over the frames that were laid into `_static/frames`; `site.js` moves them.
+author wrote them. Headings have the anchors that JupyterLab gives them. Solutions, appendices and
+the notes on the sources are folded, as their tags say, and figures get the sentence that is stored
+beside them as their alternative text. The picture of an explorer gets sliders over the frames that
+were laid into `_static/frames`; `site.js` moves them.
 """
 
 import json
@@ -17,6 +18,8 @@ from pathlib import Path
 from docutils import nodes
 from docutils.transforms import Transform
 from sphinx.util import logging
+
+from tools import stored
 
 STATEMENTS = "theorem|lemma|proposition|corollary|definition|claim|example|algorithm"
 STILL = "In JupyterLab, sliders change this picture; here it is as they start."
@@ -92,6 +95,7 @@ def mark(app, doctree):
             _describe(cell)
         if "tag_explorer" in cell["classes"]:
             _add_sliders(cell, Path(app.srcdir), app.env.docname)
+    _fold_sections(doctree, Path(app.srcdir) / f"{app.env.docname}.ipynb")
 
 
 def _join_lines(node):
@@ -143,6 +147,26 @@ def _describe(bundle):
     if found := re.fullmatch(r"\[figure: (.*)\]", text, re.DOTALL):
         for image in bundle.findall(nodes.image):
             image["alt"] = found[1]
+
+
+def _fold_sections(doctree, path):
+    """Fold what stands under the headings of appendices and notes, which the notebook's tags name.
+
+    A link into a folded section opens it: browsers do that for `details`.
+    """
+    if not path.exists():
+        return
+    cells = [cell for cell in stored.read(path).cells if stored.opens_a_folded_section(cell)]
+    titles = {_plain(cell.source.splitlines()[0].removeprefix("## ")) for cell in cells}
+    for section in list(doctree.findall(nodes.section)):
+        if _plain(section[0].astext()) in titles:
+            opening = '<details class="section"><summary>Show this section</summary>'
+            section.insert(1, nodes.raw("", opening, format="html"))
+            section += nodes.raw("", "</details>", format="html")
+
+
+def _plain(title):
+    return " ".join(title.replace("$", "").split())
 
 
 def _add_sliders(cell, source, page):

@@ -62,6 +62,12 @@ def is_folded(cell):
     return any(tag in FOLDED for tag in tags(cell))
 
 
+def opens_a_folded_section(cell):
+    """Return whether a cell is the heading of an appendix or of the notes."""
+    folds = bool({"appendix", "notes"} & set(tags(cell)))
+    return cell.cell_type == "markdown" and folds and cell.source.startswith("## ")
+
+
 def tagged(nb, tag, kind="code"):
     """Return the indices of the cells of a kind (`code` or `markdown`) that carry a tag."""
     return [i for i, cell in enumerate(nb.cells) if cell.cell_type == kind and tag in tags(cell)]

@@ -5,7 +5,6 @@ import itertools
 import math
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from dp_accounting import gaussian_mechanism
@@ -16,6 +15,7 @@ from scipy import special
 
 from dputils.accounting import curves
 
+pytestmark = pytest.mark.usefixtures("many_digits")
 GRID = [
     (10.0**e, 10.0**d)
     for e in (-6, -4, -2, -1, 0, 1, 2, 3)
@@ -23,22 +23,12 @@ GRID = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def digits():
-    with mpmath.workdps(80):
-        yield
-
-
-def upper(x):
-    return mp.erfc(x / mp.sqrt(2)) / 2
-
-
 def exact_delta(epsilon, mu):
     """The two terms of Balle and Wang's Theorem 8 with 80 digits, and delta's derivatives for mu
     and minus epsilon."""
     e, m = mpf(float(epsilon)), mpf(float(mu))
     a, b = e / m - m / 2, e / m + m / 2
-    return upper(a) - mp.exp(e) * upper(b), mp.npdf(a), mp.exp(e) * upper(b)
+    return mp.ncdf(-a) - mp.exp(e) * mp.ncdf(-b), mp.npdf(a), mp.exp(e) * mp.ncdf(-b)
 
 
 def pairs(n, seed, low=-300, high=-1):
