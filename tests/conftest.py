@@ -6,8 +6,7 @@ import shutil
 import pytest
 from hypothesis import settings
 
-from dputils.book import run
-from tools import kernels
+from dputils.book import kernels, run
 
 BROWSERS = (
     "chromium",
@@ -31,8 +30,8 @@ def locked(request):
 
 @pytest.fixture(scope="session")
 def warm():
-    """A warm parent of kernels for the tests of one worker (see `tools.kernels`), None where there
-    is no fork.
+    """A warm parent of kernels for the tests of one worker (see `dputils.book.kernels`), None where
+    there is no fork.
 
     It is in use only within `kernels.use(warm)`: nbval starts its kernels as a reader's Jupyter
     does.

@@ -9,9 +9,9 @@ import nbformat
 import papermill
 import pytest
 
-from dputils.book import chapter
+from dputils.book import chapter, kernels
 from dputils.book.parameters import parse_parameters, problems, read_parameters
-from tools import anatomy, kernels, normalise, prose, references, setup, stored, times
+from tools import anatomy, normalise, prose, references, setup, stored, times
 
 NOTEBOOKS = sorted((setup.ROOT / "notebooks").glob("*.ipynb"))
 STORED = {path: nbformat.read(path, as_version=4) for path in NOTEBOOKS}

@@ -16,8 +16,8 @@ ORDER = (
     " ratios histograms partitions metrics policies workloads synthetic functional regression"
     " preprocessing trees gradient local"
     " law_tests misses audit attacks"
-    " book book.parameters book.statement book.chapter book.plots book.sources book.data book.run"
-    " book.sweep run sweep"
+    " book book.parameters book.statement book.chapter book.plots book.sources book.data"
+    " book.kernels book.run book.grid book.finished book.engine book.sweep run sweep"
 ).split()
 FOLDER = setup.ROOT / "dputils"
 

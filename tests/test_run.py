@@ -390,8 +390,8 @@ def test_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     def full(*_):
         raise OSError("no space left")
 
-    run.write_whole(tmp_path / "a", b"whole")
+    run.write_whole({tmp_path / "a": b"whole"})
     monkeypatch.setattr(run.os, "replace", full)
     with pytest.raises(OSError, match="no space left"):
-        run.write_whole(tmp_path / "a", b"other")
+        run.write_whole({tmp_path / "a": b"other", tmp_path / "b": b"new"})
     assert (tmp_path / "a").read_bytes() == b"whole" and len(list(tmp_path.iterdir())) == 1

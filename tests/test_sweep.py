@@ -1,5 +1,6 @@
-"""Grids of reruns: what a grid may be, failures as rows, the same bytes each time, refusals."""
+"""Sweeps: the same bytes each time, failures as rows, what is run again, what is refused."""
 
+import contextlib
 import hashlib
 import io
 import json
@@ -8,94 +9,39 @@ import pandas as pd
 import pytest
 from test_run import toy
 
-from dputils.book import chapter, run, sweep
-from dputils.book.parameters import read_parameters
+from dputils.book import chapter, engine, finished, run, sweep
+
+CLOSE = "chapter.results(None, mean_error=abs(noise).mean(), counts=[1, 2], bound=float('inf'))"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers of this machine for all tests of this file."""
+    with engine.local(2)() as client:
+        yield client
+
+
+@pytest.fixture
+def sweeps(cluster, monkeypatch):
+    """Return a function that runs the command on those workers and returns its exit status."""
+    monkeypatch.setattr(engine, "local", lambda jobs: lambda: contextlib.nullcontext(cluster))
+    return lambda path, folder, *more: sweep.main([str(path), "-o", str(folder), *more])
 
 
 @pytest.fixture
 def path(tmp_path):
-    return toy(
-        tmp_path,
-        "chapter.results(None, mean_error=abs(noise).mean(), counts=[1, 2], bound=float('inf'))",
-    )
+    return toy(tmp_path, CLOSE)
 
 
-@pytest.fixture
-def parameters(path):
-    return read_parameters(path)
-
-
-def test_a_grid_of_values_and_half_open_ranges(parameters):
-    texts = {
-        "seed": "7,0:3",
-        "epsilon": "0.1, 1",
-        "dataset": "anes96,randhie",
-        "detail": "true,False",
-    }
-    values, found = sweep.grid(parameters, texts)
-    assert found == [] and list(values) == list(texts)
-    assert values == {
-        "seed": [7, 0, 1, 2],
-        "epsilon": [0.1, 1.0],
-        "dataset": ["anes96", "randhie"],
-        "detail": [True, False],
-    }
-
-
-@pytest.mark.parametrize(
-    "texts, sentences",
-    [
-        (
-            {"epsilon": "1,-1,30"},
-            ["epsilon must be in (0, 20], got -1.0", "epsilon must be in (0, 20], got 30.0"],
-        ),
-        ({"epsilon": "1,,2"}, ["epsilon must be a number, got ''"]),
-        ({"epsilon": "1:3"}, ["epsilon must be a number, got '1:3'"]),
-        ({"epsilon": "1,2,1.0"}, ["epsilon takes 1.0 twice"]),
-        ({"seed": "0:3,2"}, ["seed takes 2 twice"]),
-        ({"seed": "5:5"}, ["seed=5:5 is not a range a:b of at most 100000 whole numbers, a < b"]),
-        (
-            {"seed": "0:100001"},
-            ["seed=0:100001 is not a range a:b of at most 100000 whole numbers, a < b"],
-        ),
-        ({"seed": "0:x"}, ["seed=0:x is not a range a:b of at most 100000 whole numbers, a < b"]),
-        ({"seed": "0:50001", "detail": "true,false"}, ["the grid has more than 100000 runs"]),
-        (
-            {"seed": f"0:{'9' * 100}x"},
-            [
-                f"seed=0:{'9' * 28}... (103 characters) is not a range a:b of at most 100000 whole "
-                "numbers, a < b"
-            ],
-        ),
-        ({"sede": "0:3"}, ["unknown parameter 'sede': did you mean 'seed'?"]),
-    ],
-)
-def test_a_grid_is_refused(parameters, texts, sentences):
-    assert sweep.grid(parameters, texts)[1] == sentences
-
-
-def test_a_long_range_out_of_bounds_takes_three_sentences(parameters):
-    assert len(sweep.grid(parameters, {"seed": "-50:0"})[1]) == 3
+def lines(folder):
+    return (folder / "97-toy.runs.jsonl").read_text().splitlines()
 
 
 def test_a_refusal_starts_and_writes_nothing(path, capsys, monkeypatch):
     monkeypatch.setattr(sweep, "rerun", lambda *_, **__: pytest.fail("a kernel was about to start"))
-    status = sweep.main(
-        [
-            str(path),
-            "-p",
-            "epsilon=1,99",
-            "-p",
-            "sede=0:2",
-            "-o",
-            str(path.parent / "out"),
-            "-j",
-            "0",
-            "--timeout",
-            "0",
-        ]
-    )
-    assert status == 2
+    pairs = ["-p", "epsilon=1,99", "-p", "sede=0:2"]
+    out = str(path.parent / "out")
+    assert sweep.main([str(path), *pairs, "-o", out, "-j", "0", "--timeout", "0"]) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"dputils.sweep: {path} does not run:",
         "  epsilon must be in (0, 20], got 99.0",
@@ -108,112 +54,91 @@ def test_a_refusal_starts_and_writes_nothing(path, capsys, monkeypatch):
     assert "-o must name a folder, got the file" in capsys.readouterr().err
 
 
-def test_a_sweep_with_a_failing_run_twice(path, tmp_path, capsys):
-    arguments = [str(path), "-p", "epsilon=0.5", "-p", "seed=2:4", "-o"]
-    assert sweep.main([*arguments, str(tmp_path / "a"), "-j", "2", "--keep"]) == 1
+def test_a_second_sweep_into_a_folder_is_refused(path, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sweep, "rerun", lambda *_, **__: pytest.fail("a kernel was about to start"))
+    with finished.only_one(tmp_path):
+        assert sweep.main([str(path), "-o", str(tmp_path)]) == 2
+    sentence = f"  another sweep is writing into {tmp_path}: wait for it\n"
+    assert capsys.readouterr().err.endswith(sentence)
+
+
+def test_a_sweep_with_a_failing_run_twice(path, tmp_path, sweeps, capsys):
+    grid, a, b = ["-p", "epsilon=0.5", "-p", "seed=2:4"], tmp_path / "a", tmp_path / "b"
+    assert sweeps(path, a, *grid, "--keep") == 1
     out, err = capsys.readouterr()
-    assert (
-        err == ""
-        and out
-        == f"wrote {tmp_path / 'a' / '97-toy.csv'}: 2 runs, 1 failed (see the column 'error')\n"
+    assert out == (
+        f"wrote {a / '97-toy.csv'}: 2 runs, 1 failed "
+        "(see the column 'error'; the same command runs them again)\n"
     )
-    table = pd.read_csv(tmp_path / "a" / "97-toy.csv", keep_default_na=False)
-    assert list(table) == [
-        "epsilon",
-        "seed",
-        "dataset",
-        "detail",
-        "status",
-        "error",
-        "mean_error",
-        "counts.0",
-        "counts.1",
-        "bound",
-    ]
+    assert "| 2/2 " in err.splitlines()[-1] and "\r" not in err  # progress, a line at a time
+    table = pd.read_csv(a / "97-toy.csv", keep_default_na=False)
+    parameters = ["epsilon", "seed", "dataset", "detail"]
+    results = ["mean_error", "counts.0", "counts.1", "bound"]
+    assert list(table) == [*parameters, "run", "status", "error", *results]
     assert list(table.seed) == [2, 3] and list(table.status) == ["ok", "failed"]
     assert table.error[1] == "97-toy failed in cell [4]: ArithmeticError: a line and another"
     assert (table["counts.1"][0], table["counts.1"][1], table.bound[0]) == ("2", "", "inf")
-    kept = tmp_path / "a" / "97-toy.runs"
-    assert [p.name for p in kept.iterdir()] == ["00000.ipynb"]
-    assert chapter.read_record(kept / "00000.ipynb")["results"]["mean_error"] == float(
-        table.mean_error[0]
-    )
+    (kept,) = (a / "97-toy.runs").iterdir()
+    assert kept.name == f"{table.run[0]}.ipynb"
+    assert chapter.read_record(kept)["results"]["mean_error"] == float(table.mean_error[0])
 
-    # another number of workers, the same bytes
-    assert sweep.main([*arguments, str(tmp_path / "b"), "-j", "1"]) == 1
+    assert sweeps(path, b, *grid) == 1  # elsewhere, the same bytes
     for name in ("97-toy.csv", "97-toy.json"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    assert sorted(p.name for p in (tmp_path / "b").iterdir()) == ["97-toy.csv", "97-toy.json"]
-
-    text = (tmp_path / "b" / "97-toy.json").read_text()
-    origin = json.loads(text)
-    assert origin["command"] == "python -m dputils.sweep 97-toy -p epsilon=0.5 -p seed=2:4 -o DIR"
-    assert origin["parameters"] == {
-        "epsilon": [0.5],
-        "seed": [2, 3],
-        "dataset": "randhie",
-        "detail": False,
-    }
-    assert (origin["runs"], origin["failed"], origin["seeds"]) == (2, 1, [2, 3])
-    assert (
-        origin["sha256"]["table"]
-        == hashlib.sha256((tmp_path / "b" / "97-toy.csv").read_bytes()).hexdigest()
-    )
-    assert (
-        set(origin["versions"]) == {"python", "numpy", "scipy", "pandas"}
-        and str(tmp_path) not in text
-    )
+        assert (a / name).read_bytes() == (b / name).read_bytes()
+    text = (b / "97-toy.json").read_text()
+    beside = json.loads(text)
+    assert beside["command"] == "python -m dputils.sweep 97-toy -p epsilon=0.5 -p seed=2:4 -o DIR"
+    values = {"epsilon": [0.5], "seed": [2, 3], "dataset": "randhie", "detail": False}
+    assert beside["parameters"] == values
+    assert (beside["runs"], beside["failed"], beside["seeds"]) == (2, 1, [2, 3])
+    digest = hashlib.sha256((b / "97-toy.csv").read_bytes()).hexdigest()
+    assert beside["sha256"]["table"] == digest
+    assert set(beside["sha256"]) == {"table", "notebook_code", "dputils", "data"}
+    assert set(beside["versions"]) == {"python", "numpy", "scipy", "pandas"}
+    assert str(tmp_path) not in text
 
 
-def test_the_sidecar_follows_code_and_data_but_not_results(path, tmp_path, monkeypatch):
-    table = pd.DataFrame({"status": ["ok"]})
-    for folder in ("dputils/accounting", "data/results", "data/inner"):
-        (tmp_path / folder).mkdir(parents=True)
-    monkeypatch.setattr(sweep, "ROOT", tmp_path)
-
-    def hashes():
-        return sweep.sidecar(path, {}, table, "")["sha256"]
-
-    seen = [hashes()]
-    (tmp_path / "data/results/old.csv").write_text("1")
-    assert hashes() == seen[0]
-    for file in ("dputils/a.py", "dputils/accounting/a.py", "data/b.csv", "data/inner/b.csv"):
-        for content in ("1", "2"):
-            (tmp_path / file).write_text(content)
-            seen.append(hashes())
-    toy(tmp_path)  # another last cell
-    seen.append(hashes())
-    assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
-    code, tables = [one["dputils"] for one in seen], [one["data"] for one in seen]
-    assert (
-        len(set(code)) == 5
-        and code[4] == code[9]
-        and len(set(tables)) == 5
-        and tables[0] == tables[4]
-    )
+def test_only_what_is_missing_failed_or_changed_is_run_again(path, tmp_path, sweeps):
+    out = tmp_path / "out"
+    assert sweeps(path, out, "-p", "seed=2:4") == 1
+    first = lines(out)
+    assert sweeps(path, out, "-p", "seed=1:4") == 1  # one more, and the failed one again
+    assert lines(out)[:2] == first and len(lines(out)) == 4
+    table = pd.read_csv(out / "97-toy.csv")
+    assert list(table.seed) == [1, 2, 3]
+    assert sweeps(path, out, "-p", "seed=1:3") == 0 and len(lines(out)) == 4  # all there
+    assert sweeps(path, out, "-p", "seed=1:3", "-p", "epsilon=2") == 0 and len(lines(out)) == 6
+    toy(tmp_path, CLOSE.replace("[1, 2]", "[1, 3]"))
+    assert sweeps(path, out, "-p", "seed=1:3") == 0 and len(lines(out)) == 8
+    assert list(pd.read_csv(out / "97-toy.csv")["counts.1"]) == [3, 3]
 
 
-def test_a_killed_worker_leaves_rows(path, monkeypatch):
-    class Broken:
-        def __init__(self, *_, **__): ...
-        def __enter__(self):
-            return self
+def test_a_smaller_sweep_leaves_no_notebook_of_the_larger(path, tmp_path, sweeps):
+    out = tmp_path / "out"
+    for seeds, count in (("0:3", 3), ("1:2", 1), ("0:2", 2)):
+        assert sweeps(path, out, "-p", f"seed={seeds}", "--keep") == 0
+        kept = {file.stem for file in (out / "97-toy.runs").iterdir()}
+        assert kept == set(pd.read_csv(out / "97-toy.csv").run) and len(kept) == count
 
-        def __exit__(self, *_): ...
 
-        def submit(self, *_):
-            from concurrent.futures import Future
+def test_a_cell_that_takes_too_long_is_a_row(path, tmp_path, sweeps):
+    assert sweeps(path, tmp_path / "out", "-p", "seed=4,5", "--timeout", "2") == 1
+    table = pd.read_csv(tmp_path / "out" / "97-toy.csv", keep_default_na=False)
+    assert list(table.error) == ["97-toy failed: a cell took longer than 2 s", ""]
 
-            future = Future()
-            future.set_exception(RuntimeError("a process was terminated abruptly"))
-            return future
 
-    monkeypatch.setattr(sweep, "ProcessPoolExecutor", Broken)
-    table = sweep.rerun(path, {"seed": [1, 2]})
-    assert (
-        list(table.status) == ["failed"] * 2
-        and list(table.error) == ["a process was terminated abruptly"] * 2
-    )
+def test_code_that_changes_during_a_sweep_makes_no_table(path, tmp_path, sweeps, capsys):
+    add = finished.Runs.add
+
+    def change(runs, key, row):
+        toy(tmp_path, CLOSE.replace("[1, 2]", "[1, 3]"))
+        add(runs, key, row)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finished.Runs, "add", change)
+        assert sweeps(path, tmp_path / "out", "-p", "seed=1:3") == 1
+    assert "97-toy, dputils or the data changed during the sweep" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "97-toy.csv").exists()
 
 
 def test_columns_keep_their_type_beside_missing_values():
@@ -226,13 +151,26 @@ def test_columns_keep_their_type_beside_missing_values():
     assert list(pd.read_parquet(buffer)["a"])[::2] == [1, 3]
 
 
-def test_parquet_is_written_whole(path, tmp_path):
+def test_parquet_and_sidecar_are_written_both_or_not_at_all(path, tmp_path, monkeypatch):
     options = type(
         "Options", (), {"format": "parquet", "parameter": ["seed=1"], "timeout": run.TIMEOUT}
     )
     rows = [{"seed": 1, "status": "ok", "x": 0.5}]
-    file = sweep._write(path, {"seed": [1]}, sweep._frame(rows), tmp_path, options)
-    assert file == tmp_path / "97-toy.parquet" and pd.read_parquet(file).to_dict("records") == rows
-    assert json.loads((tmp_path / "97-toy.json").read_text())["command"].endswith(
-        "-o DIR --format parquet"
-    )
+    frame, out = sweep._frame(rows), tmp_path / "out"
+    out.mkdir()
+    write = type(path).write_bytes
+
+    def full(file, content):
+        if ".json" in file.name:
+            raise OSError(28, "No space left on device")
+        return write(file, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(path), "write_bytes", full)
+        with pytest.raises(OSError, match="No space left"):
+            sweep._write(path, {"seed": [1]}, frame, out, options)
+    assert list(out.iterdir()) == []
+    file = sweep._write(path, {"seed": [1]}, frame, out, options)
+    assert file == out / "97-toy.parquet" and pd.read_parquet(file).to_dict("records") == rows
+    command = json.loads((out / "97-toy.json").read_text())["command"]
+    assert command.endswith("-o DIR --format parquet")

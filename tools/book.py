@@ -19,7 +19,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tools import kernels, setup, times
+from dputils.book import kernels
+from tools import setup, times
 
 COVER = "00-start-here"  # its first figure stands in the README
 CELL_TIMEOUT = 300  # a cell that takes longer hangs

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import nbformat
 
-from tools import book, kernels, setup, stored
+from dputils.book import kernels
+from tools import book, setup, stored
 
 COLOURS = 64
 CACHE = setup.ROOT / "build" / "frames"

@@ -25,7 +25,7 @@ BOOK = Path(__file__).resolve().parents[2] / "notebooks"
 RECORD = "application/vnd.dputils.record+json"
 STATEMENT = "application/vnd.dputils.statement+json"
 SCHEMA = 1
-RESERVED = ("status", "error")  # columns of every sweep
+RESERVED = ("run", "status", "error")  # columns of every sweep
 PAGE = 88  # characters of a printed line that a page shows whole
 _current = {}  # name and parameters of the chapter that is open in this kernel
 

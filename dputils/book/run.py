@@ -125,16 +125,27 @@ def execute(name, values, out=None, timeout=TIMEOUT, progress=False):
         found += [f"out {problem}" for problem in output_problems(path, Path(out))]
     if found:
         raise ValueError("; ".join(found))
-    notebook = _papermill(path, converted(parameters, values), timeout, progress)
+    record, text = executed(path, converted(parameters, values), timeout, progress)
+    if out is not None:
+        write_whole({out: text.encode()})
+    return record
+
+
+def executed(path, values, timeout=TIMEOUT, progress=False):
+    """Run a notebook on values without problems; return its record, and itself as text.
+
+    Raises
+    ------
+    RuntimeError
+        If it fails, runs out of time or leaves no record.
+    """
+    import nbformat
+
+    notebook = _papermill(path, values, timeout, progress)
     try:
-        record = chapter.read_record(notebook)
+        return chapter.read_record(notebook), nbformat.writes(notebook) + "\n"
     except ValueError as error:
         raise RuntimeError(f"{path.stem}: {error}") from None
-    if out is not None:
-        import nbformat
-
-        write_whole(out, nbformat.writes(notebook).encode() + b"\n")
-    return record
 
 
 def from_text(parameter, text):
@@ -164,15 +175,23 @@ def split_pairs(pairs):
     return texts, found
 
 
-def write_whole(path, content):
-    """Write bytes to a file that appears whole or not at all."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_whole(files):
+    """Write files that appear whole or not at all, and none of them if one cannot be written.
+
+    Parameters
+    ----------
+    files : dict
+        Path -> bytes.
+    """
+    parts = {Path(path): Path(path).with_name(f".{Path(path).name}.part") for path in files}
     try:
-        part.write_bytes(content)
-        os.replace(part, path)
+        for path, content in files.items():
+            parts[Path(path)].write_bytes(content)
+        for path, part in parts.items():
+            os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def output_problems(path, out):
@@ -191,7 +210,7 @@ def output_problems(path, out):
 def folder_problems(folder):
     """Return why nothing can be written into a folder, at most one sentence; it is tried."""
     try:
-        write_whole(folder / f".{os.getpid()}.tried", b"")
+        write_whole({folder / f".{os.getpid()}.tried": b""})
         (folder / f".{os.getpid()}.tried").unlink()
     except OSError as error:
         return [f"names a folder that cannot be written to: {folder} ({error.strerror})"]
@@ -241,19 +260,17 @@ def refused(command, name, error):
     return 2
 
 
+def add_chapter(parser, form, text):
+    """Add the chapter and its parameters to the arguments of a command."""
+    parser.add_argument("chapter", help="4, 04, 04-laplace-mechanism, or a path to a notebook")
+    parser.add_argument("-p", "--parameter", action="append", default=[], metavar=form, help=text)
+
+
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m dputils.run", description="Run a chapter with other parameters."
     )
-    parser.add_argument("chapter", help="4, 04, 04-laplace-mechanism, or a path to a notebook")
-    parser.add_argument(
-        "-p",
-        "--parameter",
-        action="append",
-        default=[],
-        metavar="name=value",
-        help="set a parameter",
-    )
+    add_chapter(parser, "name=value", "set a parameter")
     parser.add_argument(
         "-o",
         "--out",
@@ -304,7 +321,7 @@ def _papermill(path, values, timeout, progress):
 
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what matters is raised
     try:
-        with _environment():
+        with environment():
             notebook = papermill.execute_notebook(
                 read_notebook(path),
                 None,
@@ -331,7 +348,7 @@ def _papermill(path, values, timeout, progress):
 
 
 @contextlib.contextmanager
-def _environment():
+def environment():
     """Let kernels that are started here have `ENVIRONMENT`; then all is as it was before."""
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)

@@ -1,136 +1,129 @@
-"""A grid of reruns on this machine.
+"""A grid of reruns, on the cores of this machine or on a Dask cluster.
 
     python -m dputils.sweep CHAPTER -p epsilon=0.1,1 -p seed=0:10 -o DIR
 
 A parameter takes values separated by commas; for whole numbers `a:b` is the half-open range, so
 `seed=0:10` is 0 to 9. All values are checked before anything starts. The records come back as one
 tidy table, DIR/NN-name.csv: a row for each run in the order of the grid, failed ones too (columns
-`status` and `error`). DIR/NN-name.json says what the table was made from. Rows with one seed
+`run`, `status` and `error`). DIR/NN-name.json says what the table was made from. Rows with one seed
 share their random bits across the other parameters: compare over seeds. Neither file holds clock
 times or paths: the same sweep gives the same bytes.
 
-Exit status: 0 when every run succeeded, 1 when some failed, 2 when the request was refused before
-anything started.
+DIR/NN-name.runs.jsonl keeps every run that has ended, from the moment it ends. The same command
+runs what is missing or has failed. A run is the same if all its parameters, the chapter's code,
+`dputils`, the data and the versions are.
+
+`--scheduler tcp://host:port` hands the runs to a Dask cluster. Its workers need this version of the
+book, in a folder that they share or as the package that they have installed, which is checked.
+
+Exit status: 0 when every run succeeded, 1 when some failed or the sweep was cut off, 2 when the
+request was refused before anything started, 130 after Ctrl-C, 143 after a TERM.
+
+At a million points on a thousand workers: a run takes a second or more, and a scheduler handles a
+few thousand tasks a second, so it has room; four runs a worker are handed out at a time. All
+results come through one process, about a kilobyte each: a gigabyte in the file of runs, and more
+than twice that in memory while the table is made. That process is the limit, not the number of
+workers. Beyond it workers would each write a file of runs of their own, and the table would be read
+from those, as Parquet, without ever being whole in memory. Executed notebooks (`--keep`) have 300
+kilobytes each: not for a million.
 """
 
 import argparse
+import contextlib
 import hashlib
 import io
-import itertools
 import json
-import math
 import os
 import shlex
+import signal
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 
-from dputils import checks
-from dputils.book import chapter, run
-from dputils.book.parameters import problems, read_notebook, read_parameters, shortened, tagged
-
-MOST = 100_000  # runs in one sweep
-ROOT = Path(__file__).resolve().parents[2]
+from dputils.book import engine, finished, grid, run
+from dputils.book.parameters import converted, read_parameters, tagged
 
 
-def grid(parameters, texts):
-    """Return the values that texts such as `0.1,1` or `0:10` stand for by name, and problems."""
-    types, values, found = {p.name: p for p in parameters}, {}, []
-    for name, text in texts.items():
-        if name not in types:
-            found += problems(parameters, {name: text})
-            continue
-        values[name], wrong = _values(types[name], text)
-        wrong += [
-            sentence for value in values[name] for sentence in problems(parameters, {name: value})
-        ]
-        found += wrong[:3]  # a long range that is out of bounds needs no sentence for each value
-    if math.prod(map(len, values.values())) > MOST:
-        found.append(f"the grid has more than {MOST} runs")
-    return values, found
-
-
-def rerun(name, values, timeout=run.TIMEOUT, jobs=1, keep=None, progress=False):
-    """Run a chapter on every point of a grid, a kernel for each; return the table of the records.
+def rerun(name, values, folder, connect, timeout=run.TIMEOUT, keep=False, progress=False):
+    """Run a chapter on the points of a grid that are not finished yet; return the table of all.
 
     Parameters
     ----------
     name : str or Path
         The chapter, as `run.find` takes it.
     values : dict
-        Name -> list of values, without problems (see `grid`).
+        Name -> values, without problems (see `grid.read`).
+    folder : Path
+        Where finished runs are kept. Nobody else may write there (`finished.only_one`).
+    connect : function
+        To the workers (`engine.local`, `engine.remote`).
     timeout : int
         Seconds that one cell may take.
-    jobs : int
-        Runs at the same time.
-    keep : Path, optional
-        Folder for the executed notebooks, named by the number of the row.
+    keep : bool
+        Whether to keep the executed notebooks, as folder/NN-name.runs/RUN.ipynb; those of other
+        runs are removed.
     progress : bool
-        Whether to show a progress bar.
+        Whether the progress is shown on a terminal or, line by line, in a file.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each run in the order of the grid: all parameters, `status` ("ok" or "failed"),
-        `error`, the record.
-    """
-    from tqdm import tqdm
+        A row for each run in the order of the grid: all parameters, `run`, `status` ("ok" or
+        "failed"), `error`, the record.
 
-    path, jobs = run.find(name), checks.integer("jobs", jobs, 1)
-    defaults = {p.name: p.default for p in read_parameters(path)}
-    points = [dict(zip(values, point)) for point in itertools.product(*values.values())]
-    rows = [{**defaults, **point} for point in points]
-    with ProcessPoolExecutor(min(jobs, len(points)), get_context("spawn")) as pool:
-        futures = {
-            pool.submit(_attempt, path, point, keep and Path(keep) / f"{i:05d}.ipynb", timeout): i
-            for i, point in enumerate(points)
-        }
-        try:
-            for future in tqdm(
-                as_completed(futures), total=len(points), unit="run", disable=not progress
-            ):
-                # a worker that was killed takes the waiting runs with it: they become rows as well
-                rows[futures[future]] |= (
-                    _failed(future.exception()) if future.exception() else future.result()
-                )
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    Raises
+    ------
+    ValueError
+        If no worker answers, or one would run something else; nothing has been run then.
+    RuntimeError
+        If chapter, code or data change meanwhile, or the scheduler is lost.
+    OSError
+        If nothing more can be written. The finished runs are kept, whatever ends a sweep.
+    """
+    path, folder = run.find(name), Path(folder)
+    parameters, made_from = read_parameters(path), finished.origin(path)
+    defaults = {p.name: p.default for p in parameters}
+    notebooks = folder / f"{path.stem}.runs" if keep else None
+
+    def named():
+        for point in grid.points(values):
+            full = defaults | converted(parameters, point)
+            yield finished.key(made_from, full), full
+
+    def done(key):
+        return key in runs and not (keep and not (notebooks / f"{key}.ipynb").exists())
+
+    with finished.Runs(folder / f"{path.stem}.runs.jsonl") as runs:
+        tasks = ((key, full) for key, full in named() if not done(key))
+        results = engine.execute(connect, path, tasks, made_from, finished.lock(), timeout, keep)
+        total, before = grid.size(values), sum(done(key) for key, _ in named())
+        with contextlib.closing(results), _bar(total, before, progress) as bar:
+            for key, row, notebook in results if before < total else ():
+                if notebook:
+                    run.write_whole({notebooks / f"{key}.ipynb": notebook.encode()})
+                runs.add(key, row)
+                bar.update()
+        if finished.origin(path) != made_from:
+            raise RuntimeError(f"{path.stem}, dputils or the data changed during the sweep")
+        rows = [{**full, "run": key, **runs.row(key)} for key, full in named()]
+    if keep:
+        _remove_others(notebooks, {row["run"] for row in rows})
     return _frame(rows)
 
 
 def sidecar(path, values, table, command):
-    """Return what a table of results was made from, as a dict for JSON.
-
-    Of the notebook the code cells count (neither prose nor outputs), of `data` all but
-    `data/results`: so a chapter can show a table that was made by running it.
-    """
-    cells = [cell.source for cell in read_notebook(path).cells if cell.cell_type == "code"]
-    data = [
-        p
-        for p in sorted((ROOT / "data").rglob("*"))
-        if p.is_file() and "results" not in p.relative_to(ROOT).parts
-    ]
-    code = sorted((ROOT / "dputils").rglob("*.py"))
+    """Return what a table of results was made from, as a dict for JSON."""
     defaults = {p.name: p.default for p in read_parameters(path)}
+    made_from = finished.origin(path)
+    hashes = ("notebook_code", "dputils", "data")
     return {
         "command": command,
         "chapter": path.stem,
         "runs": len(table),
         "failed": int((table.status != "ok").sum()),
-        "parameters": {name: values.get(name, default) for name, default in defaults.items()},
-        "seeds": values.get("seed", [defaults["seed"]]),
-        "sha256": {
-            "notebook_code": _digest((str(i), source.encode()) for i, source in enumerate(cells)),
-            "dputils": _digest((p.relative_to(ROOT).as_posix(), p.read_bytes()) for p in code),
-            "data": _digest((p.relative_to(ROOT).as_posix(), p.read_bytes()) for p in data),
-        },
-        "versions": {
-            "python": "{}.{}".format(*sys.version_info),
-            **{package: version(package) for package in ("numpy", "scipy", "pandas")},
-        },
+        "parameters": {n: list(values[n]) if n in values else d for n, d in defaults.items()},
+        "seeds": list(values.get("seed", [defaults["seed"]])),
+        "sha256": {name: made_from[name] for name in hashes},
+        "versions": {name: text for name, text in made_from.items() if name not in hashes},
     }
 
 
@@ -139,23 +132,24 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         path, values = _request(options)
+        folder = _made(options, path)
+        workers = engine.local(options.jobs)
+        if options.scheduler:
+            workers = engine.remote(options.scheduler)
+        with finished.only_one(folder), _terminable():
+            table = rerun(
+                path, values, folder, workers, options.timeout, options.keep, progress=True
+            )
+            file, failed = _write(path, values, table, folder, options), _failed(table)
     except ValueError as error:
         return run.refused("sweep", options.chapter, error)
-    folder = Path(options.out)
-    keep = folder / f"{path.stem}.runs" if options.keep else None
-    if found := _made(keep or folder):
-        return run.refused("sweep", options.chapter, ValueError(*found))
-    try:
-        table = rerun(
-            path, values, options.timeout, options.jobs, keep, progress=sys.stderr.isatty()
-        )
-    except KeyboardInterrupt:
-        print("dputils.sweep: interrupted, no table was written", file=sys.stderr)
-        return 130
-    file, failed = _write(path, values, table, folder, options), int((table.status != "ok").sum())
+    except (RuntimeError, OSError) as error:
+        return _cut_off(str(error), 1)
+    except KeyboardInterrupt as interrupt:
+        return _cut_off("interrupted", 128 + (interrupt.args or (signal.SIGINT,))[0])
     print(
         f"wrote {file}: {len(table)} runs, {failed} failed"
-        + (" (see the column 'error')" if failed else "")
+        + (" (see the column 'error'; the same command runs them again)" if failed else "")
     )
     return 1 if failed else 0
 
@@ -164,15 +158,7 @@ def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m dputils.sweep", description="Run a chapter on a parameter grid."
     )
-    parser.add_argument("chapter", help="4, 04, 04-laplace-mechanism, or a path to a notebook")
-    parser.add_argument(
-        "-p",
-        "--parameter",
-        action="append",
-        default=[],
-        metavar="name=values",
-        help="0.1,1 or 0:10",
-    )
+    run.add_chapter(parser, "name=values", "0.1,1 or 0:10")
     parser.add_argument(
         "-o", "--out", required=True, metavar="DIR", help="folder of the table, made if need be"
     )
@@ -182,7 +168,10 @@ def _parser():
         "--jobs",
         type=int,
         default=_cores(),
-        help="runs at the same time (default: all cores)",
+        help="runs at the same time on this machine (default: all cores)",
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="run on a Dask cluster: tcp://host:port"
     )
     parser.add_argument(
         "--timeout", type=int, default=run.TIMEOUT, help="seconds for a cell (default: %(default)s)"
@@ -198,7 +187,7 @@ def _request(options):
     path = run.find(options.chapter)
     texts, found = run.split_pairs(options.parameter)
     tagged(path, "results")
-    values, wrong = grid(read_parameters(path), texts)
+    values, wrong = grid.read(read_parameters(path), texts)
     found += wrong
     for name in ("timeout", "jobs"):
         if getattr(options, name) < 1:
@@ -210,54 +199,73 @@ def _request(options):
     return path, values
 
 
-def _made(folder):
-    """Make a folder for results; return why that is not possible, in sentences."""
+def _made(options, path):
+    """Make the folder for results and return it; `ValueError` if that is not possible."""
+    folder = Path(options.out)
+    inner = folder / f"{path.stem}.runs" if options.keep else folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        inner.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        return [f"-o names a folder that cannot be made: {folder} ({error.strerror})"]
-    return [f"-o {problem}" for problem in run.folder_problems(folder)]
+        raise ValueError(
+            f"-o names a folder that cannot be made: {inner} ({error.strerror})"
+        ) from None
+    if found := run.folder_problems(inner):
+        raise ValueError(*(f"-o {problem}" for problem in found))
+    return folder
 
 
-def _values(parameter, text):
-    """Return `(values, found)` of one swept parameter."""
-    values = []
-    for item in text.split(","):
-        low, colon, high = item.partition(":")
-        if parameter.type != "int" or not colon:
-            values.append(run.from_text(parameter, item.strip()))
-            continue
-        low, high = (run.from_text(parameter, end) for end in (low, high))
-        if isinstance(low, str) or isinstance(high, str) or not 0 < high - low <= MOST:
-            return [], [
-                f"{parameter.name}={shortened(item)} is not a range a:b of at most {MOST} "
-                "whole numbers, a < b"
-            ]
-        values.extend(range(low, high))
-    twice = [
-        value
-        for value, others in itertools.groupby(sorted(values, key=str))
-        if len(list(others)) > 1
-    ]
-    return values, [f"{parameter.name} takes {value!r} twice" for value in twice]
+@contextlib.contextmanager
+def _terminable():
+    """Let a TERM end the block as Ctrl-C does."""
 
+    def interrupted(number, _):
+        raise KeyboardInterrupt(number)
 
-def _attempt(path, point, out, timeout):
-    """Run one point in a worker; return the columns that its row gains."""
+    before = signal.signal(signal.SIGTERM, interrupted)
     try:
-        record = run.execute(path, point, out, timeout)
-    except Exception as error:
-        return _failed(error)
-    columns = chapter.flat({**record, "parameters": {}})
-    return {
-        "status": "ok",
-        "error": "",
-        **{n: float(v) if v in ("inf", "-inf") else v for n, v in columns.items()},
-    }
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def _failed(error):
-    return {"status": "failed", "error": str(error) or type(error).__name__}
+def _cut_off(reason, status):
+    print(
+        f"dputils.sweep: {reason}; no table was written. "
+        "The runs that have ended are kept: the same command goes on from there.",
+        file=sys.stderr,
+    )
+    return status
+
+
+def _bar(total, before, progress):
+    """Return a progress bar: on a terminal, or line by line where it goes to a file."""
+    from tqdm import tqdm
+
+    options = {"total": total, "initial": before, "unit": "run", "disable": not progress}
+    if sys.stderr.isatty():
+        return tqdm(**options)
+    return tqdm(**options, file=_Lines(), mininterval=10, maxinterval=10, ncols=80, ascii=True)
+
+
+class _Lines(io.TextIOBase):
+    """Standard error for a bar that would draw over itself: each drawing becomes a line."""
+
+    def write(self, text):
+        line = text.strip("\r\n ")
+        return sys.stderr.write(f"{line}\n") if line else 0
+
+    def flush(self):
+        sys.stderr.flush()
+
+
+def _failed(table):
+    return int((table.status != "ok").sum())
+
+
+def _remove_others(folder, keys):
+    for path in folder.glob("*.ipynb"):
+        if path.stem not in keys:
+            path.unlink()
 
 
 def _frame(rows):
@@ -278,7 +286,7 @@ def _column(pd, values):
 
 
 def _write(path, values, table, folder, options):
-    """Write table and sidecar, each whole or not at all; return the table's path."""
+    """Write table and sidecar, both or none; return the table's path."""
     if options.format == "csv":
         content = table.to_csv(index=False, lineterminator="\n").encode()
     else:
@@ -289,20 +297,16 @@ def _write(path, values, table, folder, options):
     words = ["python", "-m", "dputils.sweep", path.stem, *pairs, "-o", "DIR"]
     words += ["--format", options.format] * (options.format != "csv")
     words += ["--timeout", str(options.timeout)] * (options.timeout != run.TIMEOUT)
-    origin = sidecar(path, values, table, shlex.join(words))
-    origin["sha256"]["table"] = hashlib.sha256(content).hexdigest()
+    beside = sidecar(path, values, table, shlex.join(words))
+    beside["sha256"]["table"] = hashlib.sha256(content).hexdigest()
     file = folder / f"{path.stem}.{options.format}"
-    run.write_whole(file, content)
-    run.write_whole(folder / f"{path.stem}.json", json.dumps(origin, indent=1).encode() + b"\n")
+    run.write_whole(
+        {
+            file: content,
+            folder / f"{path.stem}.json": json.dumps(beside, indent=1).encode() + b"\n",
+        }
+    )
     return file
-
-
-def _digest(parts):
-    """Return the SHA-256 of named byte strings."""
-    total = hashlib.sha256()
-    for name, content in parts:
-        total.update(f"{name}\n{len(content)}\n".encode() + content)
-    return total.hexdigest()
 
 
 def _cores():

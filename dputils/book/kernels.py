@@ -284,10 +284,9 @@ def warm_up():
 
 
 def modules():
-    """Return the names of all modules of `dputils`."""
-    import dputils
-
-    return sorted(found.name for found in pkgutil.walk_packages(dputils.__path__, "dputils."))
+    """Return the names of all modules of `dputils`, the folder above this one."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return sorted(found.name for found in pkgutil.walk_packages([folder], "dputils."))
 
 
 def serve(link):

@@ -1,0 +1,204 @@
+"""Where the runs of a sweep are executed: on Dask workers, of this machine or of a cluster.
+
+Each worker runs one notebook at a time, in a kernel forked from a warm parent where that is
+possible (`kernels`) and in a fresh one elsewhere. A worker that is lost is replaced by its nanny,
+and its run is given to another one; a run that has taken three workers with it has failed. When the
+scheduler is lost, the runs that were out are handed out again as soon as it is back.
+"""
+
+import contextlib
+import itertools
+import logging
+import time
+import uuid
+
+from dputils.book import chapter, finished, kernels, run
+
+TRIES = 3  # workers that a run may take with it
+ANSWER = 5  # seconds in which a scheduler must answer
+RETURN = 60  # seconds in which a lost one must be back
+AHEAD = 4  # runs handed out for each worker: what waits there costs no time between two runs
+_warm = {}  # origin of the sweep -> the warm parent of this worker's kernels
+
+
+class Lost(RuntimeError):
+    """The scheduler is gone and has not come back."""
+
+
+def local(jobs):
+    """Return a function that starts workers on this machine, a process each, and connects."""
+
+    @contextlib.contextmanager
+    def connect():
+        import dask
+        from distributed import LocalCluster
+
+        with (
+            dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}),
+            LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                memory_limit=0,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            _client(cluster) as client,
+        ):
+            yield client
+
+    return connect
+
+
+def remote(address):
+    """Return a function that connects to the scheduler at `address`."""
+    return lambda: _client(address)
+
+
+def check(client, path, origin, lock):
+    """Refuse workers that would run something else.
+
+    Raises
+    ------
+    ValueError
+        If there is no worker, or if one has another lock, or another version of the chapter, the
+        code or the data.
+    """
+    with contextlib.suppress(TimeoutError):
+        client.wait_for_workers(1, timeout=ANSWER)
+    theirs = client.run(_facts, str(path), on_error="return")
+    if not theirs:
+        address = client.scheduler.address
+        raise ValueError(
+            f"the scheduler at {address} has no workers: start one by `dask worker {address} "
+            "--nthreads 1`"
+        )
+    for worker, facts in theirs.items():
+        if isinstance(facts, Exception):
+            raise ValueError(f"the worker at {worker} cannot run {path}: {facts}")
+        if different := [name for name, value in (origin | lock).items() if facts[name] != value]:
+            raise ValueError(
+                f"the worker at {worker} has another {' and another '.join(different)}: it needs "
+                "this version of the book, in this folder or as the package it has installed"
+            )
+
+
+def execute(connect, path, tasks, origin, lock, timeout, keep):
+    """Run a chapter on points and yield `(name, row, notebook)` of each, as they end.
+
+    Parameters
+    ----------
+    connect : function
+        Returns a `distributed.Client` as a context (`local`, `remote`).
+    path : Path
+        The chapter.
+    tasks : iterable of (str, dict)
+        Names and points.
+    origin, lock : dict
+        What a worker must have, too.
+    timeout : int
+        Seconds that one cell may take.
+    keep : bool
+        Whether the executed notebook is wanted, as text; otherwise None is yielded.
+
+    Raises
+    ------
+    Lost
+        If the scheduler is gone for more than a minute.
+    """
+    waiting, out = iter(tasks), {}
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(connect())
+        check(client, path, origin, lock)
+        while True:
+            try:
+                yield from _work(client, path, waiting, out, timeout, keep, origin)
+                return
+            except ConnectionError:
+                client = _again(stack, connect)
+                check(client, path, origin, lock)
+                waiting, out = itertools.chain(list(out.values()), waiting), {}
+
+
+def _work(client, path, waiting, out, timeout, keep, origin):
+    """Hand out tasks and yield what comes back; `ConnectionError` when the scheduler is lost.
+
+    What is handed out and has not come back stands in `out`, name -> task.
+    """
+    from distributed import as_completed
+
+    digest, sweep = str(sorted(origin.items())), uuid.uuid4().hex
+
+    def hand_out(task):
+        name, point = out.setdefault(task[0], task)
+        given = str(path), point, timeout, keep, digest
+        return client.submit(attempt, *given, key=(sweep, name), pure=False)
+
+    threads = sum(client.nthreads().values())
+    first = [hand_out(task) for task in itertools.islice(waiting, AHEAD * threads)]
+    futures = as_completed(first, loop=client.loop)
+    for future in futures:
+        if future.status in ("cancelled", "lost"):
+            raise ConnectionError("the scheduler is gone")
+        failure = future.exception()
+        row, notebook = (_failed(failure), None) if failure else future.result()
+        name = future.key[1]
+        del out[name]
+        yield name, row, notebook
+        futures.update(map(hand_out, itertools.islice(waiting, 1)))
+
+
+def attempt(path, point, timeout, keep, digest):
+    """Run one point on a worker; return its row and, if it is to be kept, the notebook as text."""
+    try:
+        with kernels.use(_parent(digest)):
+            record, notebook = run.executed(run.find(path), point, timeout)
+    except Exception as error:
+        return _failed(error), None
+    columns = chapter.flat({**record, "parameters": {}})
+    numbers = {n: float(v) if v in ("inf", "-inf") else v for n, v in columns.items()}
+    return {"status": "ok", "error": "", **numbers}, notebook if keep else None
+
+
+def _failed(error):
+    return {"status": "failed", "error": str(error) or type(error).__name__}
+
+
+def _facts(path):
+    """Return what a worker would run: the same facts as the sweep's own."""
+    return finished.origin(run.find(path)) | finished.lock()
+
+
+def _parent(digest):
+    """Return the warm parent of this worker's kernels; a new one for another version of things."""
+    if digest not in _warm:
+        while _warm:
+            _, old = _warm.popitem()
+            if old:
+                old.close()
+        with run.environment():
+            _warm[digest] = kernels.start() if kernels.can_fork() else None
+    return _warm[digest]
+
+
+def _client(where):
+    """Return a client; `ValueError` if no scheduler answers."""
+    from distributed import Client
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is raised
+    try:
+        return Client(where, timeout=ANSWER, set_as_default=False)
+    except (OSError, ValueError) as error:
+        sentence = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"no scheduler answers at {where} within {ANSWER} s: {sentence}") from None
+
+
+def _again(stack, connect):
+    """Return a client of a scheduler that was lost, once it is back with a worker."""
+    end = time.monotonic() + RETURN
+    while time.monotonic() < end:
+        with contextlib.suppress(ValueError, TimeoutError):
+            client = stack.enter_context(connect())
+            client.wait_for_workers(1, timeout=ANSWER)
+            return client
+        time.sleep(1)
+    raise Lost(f"the scheduler is gone and was not back within {RETURN} s")
