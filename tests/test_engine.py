@@ -1,0 +1,243 @@
+"""Sweeps on real worker processes that are killed, cut off, lost and found again: no finished run
+is lost, none is made twice, nothing is left running, and each refusal is one sentence.
+"""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from dputils.book import engine, finished, run
+
+PARAMETERS = """epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
+seed: int = 1  # seed of all random streams, range [0, 4294967295]"""
+OPEN = "from dputils.book import chapter\nchapter.open('97-slow', globals())"
+BODY = "import time\ntime.sleep(0.5)\ndraw = chapter.stream(seed, 'draw').random()"
+SCRIPTS = Path(sys.executable).parent
+GONE = "The runs that have ended are kept: the same command goes on from there.\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A chapter that takes half a second, in a folder of its own."""
+    cells = [
+        new_code_cell(PARAMETERS, id="p", metadata={"tags": ["parameters"]}),
+        new_code_cell(OPEN, id="o"),
+        new_code_cell(BODY, id="b"),
+        new_code_cell("chapter.results(None, draw=draw)", id="r", metadata={"tags": ["results"]}),
+    ]
+    path = tmp_path / "97-slow.ipynb"
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+class Sweep:
+    """A sweep over seeds in a process of its own."""
+
+    def __init__(self, path, seeds, *more):
+        self.out = path.parent / "out"
+        self.file = self.out / "97-slow.runs.jsonl"
+        command = [sys.executable, "-m", "dputils.sweep", str(path), "-p", f"seed=0:{seeds}"]
+        self.process = subprocess.Popen(
+            [*command, "-o", str(self.out), *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def lines(self):
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    def wait_for(self, count):
+        """Wait until so many runs stand in the file."""
+        end = time.monotonic() + 60
+        while len(self.lines()) < count:
+            assert time.monotonic() < end and self.process.poll() is None, self.lines()
+            time.sleep(0.05)
+
+    def family(self):
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self):
+        """Return exit status, what was printed, and the last sentence of the errors."""
+        out, err = self.process.communicate(timeout=90)
+        return self.process.returncode, out, err
+
+    def seeds(self):
+        return list(pd.read_csv(self.out / "97-slow.csv").seed)
+
+
+def last(err):
+    return err.splitlines(keepends=True)[-1]
+
+
+def gone(family, within=10):
+    _, left = psutil.wait_procs(family, timeout=within)
+    return [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_sweep_that_is_cut_off_goes_on_and_leaves_nobody_behind(path):
+    done = []
+    endings = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+    for number, status in endings:
+        sweep = Sweep(path, 30, "-j", "2")
+        sweep.wait_for(len(done) + 2)
+        family = sweep.family()
+        sweep.process.send_signal(number)
+        ended, _, err = sweep.end()
+        assert ended == status and gone(family) == []
+        if number != signal.SIGKILL:
+            assert last(err) == f"dputils.sweep: interrupted; no table was written. {GONE}"
+        assert "Traceback" not in err and sweep.lines()[: len(done)] == done
+        assert not (sweep.out / "97-slow.csv").exists()
+        done = sweep.lines()
+    sweep = Sweep(path, 10, "-j", "2")
+    assert sweep.end()[0] == 0 and sweep.seeds() == list(range(10))
+    runs = [json.loads(line)["run"] for line in sweep.lines()]
+    assert len(runs) == len(set(runs)) and sweep.lines()[: len(done)] == done
+
+
+def test_a_worker_that_is_killed_loses_no_run(path):
+    sweep = Sweep(path, 8, "-j", "2")
+    sweep.wait_for(1)
+    workers = [process for process in sweep.family() if engaged(process)]
+    workers[0].kill()
+    status, out, err = sweep.end()
+    assert status == 0 and "8 runs, 0 failed" in out and "Traceback" not in err
+    assert sweep.seeds() == list(range(8)) and len(sweep.lines()) == 8
+
+
+def engaged(process):
+    """Return whether a process is a worker with kernels of its own."""
+    return "spawn_main" in " ".join(process.cmdline()) and process.children()
+
+
+def test_a_full_disk_is_one_sentence_and_the_runs_before_it_are_kept(path):
+    sweep = Sweep(path, 8, "-j", "2")
+    sweep.wait_for(2)
+    size = sweep.file.stat().st_size
+    psutil.Process(sweep.process.pid).rlimit(psutil.RLIMIT_FSIZE, (size + 20, size + 20))
+    status, _, err = sweep.end()
+    sentence = r"dputils\.sweep: \[Errno 27\] File too large.*; no table was written\. "
+    assert status == 1 and re.fullmatch(sentence + re.escape(GONE), last(err))
+    kept = sweep.lines()
+    assert len(kept) >= 2 and all(json.loads(line)["status"] == "ok" for line in kept)
+    sweep = Sweep(path, 8, "-j", "2")
+    assert sweep.end()[0] == 0 and sweep.seeds() == list(range(8)) and len(sweep.lines()) == 8
+    assert sweep.lines()[: len(kept)] == kept
+
+
+# ---- a cluster
+
+
+class Cluster:
+    """A scheduler and a worker, started by Dask's own commands."""
+
+    def __init__(self, folder, port):
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.folder, self.port, self.processes = folder, port, []
+
+    def start(self, *kinds):
+        quiet = ["--no-dashboard"]
+        arguments = {
+            "scheduler": ["--host", "127.0.0.1", "--port", str(self.port), *quiet],
+            "worker": [self.address, "--nthreads", "1", *quiet],
+        }
+        for kind in kinds:
+            process = subprocess.Popen(
+                [SCRIPTS / "dask", kind, *arguments[kind]],
+                cwd=self.folder,
+                env={**run.os.environ, **run.ENVIRONMENT},
+                stderr=subprocess.DEVNULL,
+            )
+            self.processes.append(process)
+
+    def kill(self):
+        for process in self.processes:
+            family = [process, *psutil.Process(process.pid).children(recursive=True)]
+            for one in family:
+                one.kill()
+            process.wait()
+        self.processes = []
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cluster = Cluster(tmp_path, port)
+    yield cluster
+    cluster.kill()
+
+
+def test_a_scheduler_that_is_lost_and_comes_back(path, cluster):
+    cluster.start("scheduler", "worker")
+    time.sleep(2)
+    sweep = Sweep(path, 8, "--scheduler", cluster.address)
+    sweep.wait_for(2)
+    cluster.kill()
+    done = sweep.lines()
+    cluster.start("scheduler", "worker")
+    status, out, err = sweep.end()
+    assert status == 0 and "8 runs, 0 failed" in out and "Traceback" not in err
+    assert sweep.seeds() == list(range(8)) and len(sweep.lines()) == 8
+    assert sweep.lines()[: len(done)] == done
+    far = {name: (sweep.out / name).read_bytes() for name in ("97-slow.csv", "97-slow.json")}
+    sweep.file.unlink()
+    assert Sweep(path, 8, "-j", "2").end()[0] == 0  # on this machine: the same bytes
+    assert far == {name: (sweep.out / name).read_bytes() for name in far}
+
+
+def test_a_scheduler_that_does_not_answer_or_has_no_workers(path, cluster):
+    sweep = Sweep(path, 2, "--scheduler", cluster.address)
+    status, _, err = sweep.end()
+    assert status == 2 and f"no scheduler answers at {cluster.address} within 5 s" in last(err)
+    cluster.start("scheduler")
+    time.sleep(2)
+    sweep = Sweep(path, 2, "--scheduler", cluster.address)
+    status, _, err = sweep.end()
+    needed = f"start one by `dask worker {cluster.address} --nthreads 1`"
+    assert status == 2 and needed in last(err) and sweep.lines() == []
+
+
+def test_a_worker_with_another_version_of_the_book_is_refused(path, cluster):
+    cluster.start("scheduler", "worker")
+    time.sleep(2)
+    origin, lock = finished.origin(path), finished.lock()
+    with engine.remote(cluster.address)() as client:
+        engine.check(client, path, origin, lock)
+        for wrong in ({"dputils": "x"}, {"notebook_code": "x", "numpy": "1.0"}):
+            with pytest.raises(ValueError) as refused:
+                engine.check(client, path, origin | wrong, lock)
+            assert f"has another {' and another '.join(wrong)}: it needs" in str(refused.value)
+        with pytest.raises(ValueError, match="has another lock"):
+            engine.check(client, path, origin, {"lock": "x"})
+        with pytest.raises(ValueError, match="cannot run .*: there is no notebook"):
+            engine.check(client, path.parent / "elsewhere.ipynb", origin, lock)
+
+
+def test_kernels_of_another_version_come_from_another_parent(monkeypatch):
+    class Parent:
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    monkeypatch.setattr(engine, "_warm", {})
+    monkeypatch.setattr(engine.kernels, "can_fork", lambda: True)
+    monkeypatch.setattr(engine.kernels, "start", Parent)
+    first = engine._parent("one")
+    assert engine._parent("one") is first and not first.closed
+    assert engine._parent("two") is not first and first.closed
