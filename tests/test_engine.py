@@ -3,7 +3,6 @@ is lost, none is made twice, nothing is left running, and each refusal is one se
 """
 
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -17,12 +16,12 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dputils.book import engine, finished, run
+from dputils.book import chapter, engine, finished, run
 
 PARAMETERS = """epsilon: float = 1.0  # privacy budget of the chapter, range (0, 20]
 seed: int = 1  # seed of all random streams, range [0, 4294967295]"""
 OPEN = "from dputils.book import chapter\nchapter.open('97-slow', globals())"
-BODY = "import time\ntime.sleep(0.3)\ndraw = chapter.stream(seed, 'draw').random()"
+BODY = "import time\ntime.sleep(0.3)\ndraw = int(chapter.stream(seed, 'draw').integers(10**5))"
 SCRIPTS = Path(sys.executable).parent
 GONE = "The runs that have ended are kept: the same command goes on from there.\n"
 
@@ -74,8 +73,13 @@ class Sweep:
         out, err = self.process.communicate(timeout=90)
         return self.process.returncode, out, err
 
-    def seeds(self):
-        return list(pd.read_csv(self.out / "97-slow.csv").seed)
+    def check(self, count):
+        """The table has each run once, with what it draws; the file has no run twice."""
+        table = pd.read_csv(self.out / "97-slow.csv")
+        assert list(table.seed) == list(range(count)) and set(table.status) == {"ok"}
+        streams = (chapter.stream(seed, "draw") for seed in range(count))
+        assert list(table.draw) == [stream.integers(10**5) for stream in streams]
+        assert len({json.loads(line)["run"] for line in self.lines()}) == len(self.lines()) == count
 
 
 def last(err):
@@ -87,55 +91,58 @@ def gone(family, within=10):
     return [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_a_sweep_that_is_cut_off_goes_on_and_leaves_nobody_behind(path):
+def interrupted(sweep, number):
+    """Send a signal to a sweep and return how it ended, in the form of `filled`."""
+    family = sweep.family()
+    sweep.process.send_signal(number)
+    status, _, err = sweep.end()
+    assert gone(family) == []
+    return status, err
+
+
+def filled(sweep):
+    """Let a sweep's file grow by 20 bytes and no more; return exit status and errors."""
+    most = sweep.file.stat().st_size + 20
+    psutil.Process(sweep.process.pid).rlimit(psutil.RLIMIT_FSIZE, (most, most))
+    status, _, err = sweep.end()
+    return status, err
+
+
+ENDINGS = [  # how a sweep is cut off, its exit status, its last words
+    (lambda sweep: interrupted(sweep, signal.SIGINT), 130, "interrupted"),
+    (lambda sweep: interrupted(sweep, signal.SIGTERM), 143, "interrupted"),
+    (lambda sweep: interrupted(sweep, signal.SIGKILL), -signal.SIGKILL, None),
+    (filled, 1, "[Errno 27] File too large"),
+]
+
+
+def test_a_sweep_goes_on_however_it_was_cut_off_and_a_worker_is_killed(path):
     done = []
-    endings = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
-    for number, status in endings:
+    for cut_off, status, reason in ENDINGS:
         sweep = Sweep(path, 30, "-j", "1")
         sweep.wait_for(len(done) + 1)
-        family = sweep.family()
-        sweep.process.send_signal(number)
-        ended, _, err = sweep.end()
-        assert ended == status and gone(family) == []
-        if number != signal.SIGKILL:
-            assert last(err) == f"dputils.sweep: interrupted; no table was written. {GONE}"
-        assert "Traceback" not in err and sweep.lines()[: len(done)] == done
+        ended, err = cut_off(sweep)
+        assert ended == status and "Traceback" not in err
+        if reason:
+            assert last(err) == f"dputils.sweep: {reason}; no table was written. {GONE}"
         assert not (sweep.out / "97-slow.csv").exists()
-        done = sweep.lines()
-    sweep = Sweep(path, 6, "-j", "2")
-    assert sweep.end()[0] == 0 and sweep.seeds() == list(range(6))
-    runs = [json.loads(line)["run"] for line in sweep.lines()]
-    assert len(runs) == len(set(runs)) and sweep.lines()[: len(done)] == done
+        kept = sweep.lines()
+        assert kept[: len(done)] == done and len(kept) > len(done)
+        done = kept
 
-
-def test_a_worker_that_is_killed_loses_no_run(path):
-    sweep = Sweep(path, 8, "-j", "2")
-    sweep.wait_for(1)
-    workers = [process for process in sweep.family() if engaged(process)]
-    workers[0].kill()
+    count = len(done) + 6
+    sweep = Sweep(path, count, "-j", "2")
+    sweep.wait_for(len(done) + 1)
+    next(filter(engaged, sweep.family())).kill()
     status, out, err = sweep.end()
-    assert status == 0 and "8 runs, 0 failed" in out and "Traceback" not in err
-    assert sweep.seeds() == list(range(8)) and len(sweep.lines()) == 8
+    assert status == 0 and f"{count} runs, 0 failed" in out and "Traceback" not in err
+    assert sweep.lines()[: len(done)] == done
+    sweep.check(count)
 
 
 def engaged(process):
     """Return whether a process is a worker with kernels of its own."""
     return "spawn_main" in " ".join(process.cmdline()) and process.children()
-
-
-def test_a_full_disk_is_one_sentence_and_the_runs_before_it_are_kept(path):
-    sweep = Sweep(path, 6, "-j", "1")
-    sweep.wait_for(1)
-    size = sweep.file.stat().st_size
-    psutil.Process(sweep.process.pid).rlimit(psutil.RLIMIT_FSIZE, (size + 20, size + 20))
-    status, _, err = sweep.end()
-    sentence = r"dputils\.sweep: \[Errno 27\] File too large.*; no table was written\. "
-    assert status == 1 and re.fullmatch(sentence + re.escape(GONE), last(err))
-    kept = sweep.lines()
-    assert len(kept) >= 1 and all(json.loads(line)["status"] == "ok" for line in kept)
-    sweep = Sweep(path, 6, "-j", "1")
-    assert sweep.end()[0] == 0 and sweep.seeds() == list(range(6)) and len(sweep.lines()) == 6
-    assert sweep.lines()[: len(kept)] == kept
 
 
 # ---- a cluster
@@ -192,12 +199,8 @@ def test_a_scheduler_that_is_lost_and_comes_back(path, cluster):
     cluster.start("scheduler", "worker")
     status, out, err = sweep.end()
     assert status == 0 and "8 runs, 0 failed" in out and "Traceback" not in err
-    assert sweep.seeds() == list(range(8)) and len(sweep.lines()) == 8
     assert sweep.lines()[: len(done)] == done
-    far = {name: (sweep.out / name).read_bytes() for name in ("97-slow.csv", "97-slow.json")}
-    sweep.file.unlink()
-    assert Sweep(path, 8, "-j", "1").end()[0] == 0  # on this machine: the same bytes
-    assert far == {name: (sweep.out / name).read_bytes() for name in far}
+    sweep.check(8)
 
 
 def test_a_scheduler_that_does_not_answer_or_has_no_workers(path, cluster):

@@ -18,7 +18,7 @@ TRIES = 3  # workers that a run may take with it
 ANSWER = 5  # seconds in which a scheduler must answer
 RETURN = 60  # seconds in which a lost one must be back
 AHEAD = 4  # runs handed out for each worker: what waits there costs no time between two runs
-_warm = {}  # origin of the sweep -> the warm parent of this worker's kernels
+_warm = {}  # version of what is run -> the warm parent of this worker's kernels
 
 
 class Lost(RuntimeError):
@@ -65,7 +65,7 @@ def check(client, path, origin, lock):
     """
     with contextlib.suppress(TimeoutError):
         client.wait_for_workers(1, timeout=ANSWER)
-    theirs = client.run(_facts, str(path), on_error="return")
+    theirs = client.run(_facts, str(path), _version(origin), on_error="return")
     if not theirs:
         address = client.scheduler.address
         raise ValueError(
@@ -126,11 +126,11 @@ def _work(client, path, waiting, out, timeout, keep, origin):
     """
     from distributed import as_completed
 
-    digest, sweep = str(sorted(origin.items())), uuid.uuid4().hex
+    wanted, sweep = _version(origin), uuid.uuid4().hex
 
     def hand_out(task):
         name, point = out.setdefault(task[0], task)
-        given = str(path), point, timeout, keep, digest
+        given = str(path), point, timeout, keep, wanted
         return client.submit(attempt, *given, key=(sweep, name), pure=False)
 
     threads = sum(client.nthreads().values())
@@ -147,10 +147,10 @@ def _work(client, path, waiting, out, timeout, keep, origin):
         futures.update(map(hand_out, itertools.islice(waiting, 1)))
 
 
-def attempt(path, point, timeout, keep, digest):
+def attempt(path, point, timeout, keep, wanted):
     """Run one point on a worker; return its row and, if it is to be kept, the notebook as text."""
     try:
-        with kernels.use(_parent(digest)):
+        with kernels.use(_parent(wanted)):
             record, notebook = run.executed(run.find(path), point, timeout)
     except Exception as error:
         return _failed(error), None
@@ -163,21 +163,29 @@ def _failed(error):
     return {"status": "failed", "error": str(error) or type(error).__name__}
 
 
-def _facts(path):
-    """Return what a worker would run: the same facts as the sweep's own."""
+def _facts(path, wanted):
+    """Return what a worker would run: the same facts as the sweep's own.
+
+    Its kernels' parent starts to import meanwhile.
+    """
+    _parent(wanted)
     return finished.origin(run.find(path)) | finished.lock()
 
 
-def _parent(digest):
+def _version(origin):
+    return str(sorted(origin.items()))
+
+
+def _parent(wanted):
     """Return the warm parent of this worker's kernels; a new one for another version of things."""
-    if digest not in _warm:
+    if wanted not in _warm:
         while _warm:
             _, old = _warm.popitem()
             if old:
                 old.close()
         with run.environment():
-            _warm[digest] = kernels.start() if kernels.can_fork() else None
-    return _warm[digest]
+            _warm[wanted] = kernels.start() if kernels.can_fork() else None
+    return _warm[wanted]
 
 
 def _client(where):
