@@ -3,6 +3,7 @@ is lost, none is made twice, nothing is left running, and each refusal is one se
 """
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -165,7 +166,7 @@ class Cluster:
             process = subprocess.Popen(
                 [SCRIPTS / "dask", kind, *arguments[kind]],
                 cwd=self.folder,
-                env={**run.os.environ, **run.ENVIRONMENT},
+                env={**os.environ, **run.ENVIRONMENT},
                 stderr=subprocess.DEVNULL,
             )
             self.processes.append(process)
@@ -244,3 +245,17 @@ def test_kernels_of_another_version_come_from_another_parent(monkeypatch):
     first = engine._parent("one")
     assert engine._parent("one") is first and not first.closed
     assert engine._parent("two") is not first and first.closed
+
+
+def test_a_worker_that_came_late_with_another_version_makes_a_failed_row(path, monkeypatch):
+    monkeypatch.setattr(engine, "_warm", {})
+    row, notebook = engine.attempt(str(path), {"seed": 1}, 10, False, "another version")
+    assert row == {"status": "failed", "error": "the worker has another version of the book"}
+    assert notebook is None and engine._warm == {}
+
+
+def test_a_run_that_takes_every_worker_with_it_is_a_failed_row_without_addresses():
+    with engine.local(1)() as client:
+        future = client.submit(os._exit, 1, key=("sweep", "run"))
+        row = {"status": "failed", "error": "it has taken 3 workers with it"}
+        assert engine._outcome(future) == (row, None)

@@ -139,19 +139,29 @@ def _work(client, path, waiting, out, timeout, keep, origin):
     for future in futures:
         if future.status in ("cancelled", "lost"):
             raise ConnectionError("the scheduler is gone")
-        failure = future.exception()
-        row, notebook = (_failed(failure), None) if failure else future.result()
         name = future.key[1]
         del out[name]
-        yield name, row, notebook
+        yield name, *_outcome(future)
         futures.update(map(hand_out, itertools.islice(waiting, 1)))
+
+
+def _outcome(future):
+    """Return row and notebook of a run that has ended."""
+    from distributed import KilledWorker
+
+    failure = future.exception()
+    if isinstance(failure, KilledWorker):  # its own words name addresses
+        failure = RuntimeError(f"it has taken {TRIES} workers with it")
+    return (_failed(failure), None) if failure else future.result()
 
 
 def attempt(path, point, timeout, keep, wanted):
     """Run one point on a worker; return its row and, if it is to be kept, the notebook as text."""
     try:
+        chapter_path = run.find(path)
+        _must_be(wanted, chapter_path)
         with kernels.use(_parent(wanted)):
-            record, notebook = run.executed(run.find(path), point, timeout)
+            record, notebook = run.executed(chapter_path, point, timeout)
     except Exception as error:
         return _failed(error), None
     columns = chapter.flat({**record, "parameters": {}})
@@ -186,6 +196,12 @@ def _parent(wanted):
         with run.environment():
             _warm[wanted] = kernels.start() if kernels.can_fork() else None
     return _warm[wanted]
+
+
+def _must_be(wanted, path):
+    """Refuse to run another version than the sweep's: a worker that came late was not checked."""
+    if wanted not in _warm and _version(finished.origin(path)) != wanted:
+        raise ValueError("the worker has another version of the book")
 
 
 def _client(where):
