@@ -20,10 +20,12 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -227,6 +229,20 @@ class Entry:
 
         class Provisioner(LocalProvisioner):
             """Forks what the parent can fork, and starts everything else as always."""
+
+            async def pre_launch(self, **options):
+                """Let the kernel talk through sockets that are files: a free port may be taken by
+                somebody else before the kernel has it.
+                """
+                folder = tempfile.mkdtemp(prefix="kernel-")
+                self.parent.transport, self.parent.ip = "ipc", os.path.join(folder, "at")
+                return await super().pre_launch(**options)
+
+            async def cleanup(self, restart=False):
+                """Remove the folder of the sockets, too."""
+                await super().cleanup(restart)
+                if not restart:
+                    shutil.rmtree(os.path.dirname(self.parent.ip), ignore_errors=True)
 
             async def launch_kernel(self, cmd, **options):
                 """Start a kernel and return where it listens."""
