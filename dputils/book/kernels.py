@@ -322,7 +322,10 @@ def serve(link):
             answer = status(order[0], living)
         else:
             answer = send(*order, living)
-        link.sendall(json.dumps(answer).encode() + b"\n")
+        try:
+            link.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:  # the client is gone
+            break
     for pid in living:
         send(pid, signal.SIGKILL, living)
     return None
