@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 # What the book imports, and what a kernel imports for itself. Not `matplotlib_inline`: it looks for
@@ -310,22 +310,20 @@ def serve(link):
     None in the parent.
     """
     living = set()
-    for line in link.makefile("r", encoding="utf-8"):
-        what, *order = json.loads(line)
-        if what == "fork":
-            number, answer = os.getpid(), os.fork()
-            if not answer:
-                link.close()
-                return number, *order
-            living.add(answer)
-        elif what == "poll":
-            answer = status(order[0], living)
-        else:
-            answer = send(*order, living)
-        try:
+    with suppress(OSError):  # the client is gone, also while it is read or answered
+        for line in link.makefile("r", encoding="utf-8"):
+            what, *order = json.loads(line)
+            if what == "fork":
+                number, answer = os.getpid(), os.fork()
+                if not answer:
+                    link.close()
+                    return number, *order
+                living.add(answer)
+            elif what == "poll":
+                answer = status(order[0], living)
+            else:
+                answer = send(*order, living)
             link.sendall(json.dumps(answer).encode() + b"\n")
-        except OSError:  # the client is gone
-            break
     for pid in living:
         send(pid, signal.SIGKILL, living)
     return None
