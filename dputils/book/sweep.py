@@ -219,13 +219,16 @@ def _terminable():
     """Let a TERM end the block as Ctrl-C does."""
 
     def interrupted(number, _):
+        sys.unraisablehook = lambda _: None  # event loops that are cut off complain at the end
         raise KeyboardInterrupt(number)
 
-    before = signal.signal(signal.SIGTERM, interrupted)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, interrupted) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
 
 
 def _cut_off(reason, status):
