@@ -33,6 +33,7 @@ import contextlib
 import hashlib
 import io
 import json
+import logging
 import os
 import shlex
 import signal
@@ -219,7 +220,9 @@ def _terminable():
     """Let a TERM end the block as Ctrl-C does."""
 
     def interrupted(number, _):
-        sys.unraisablehook = lambda _: None  # event loops that are cut off complain at the end
+        # event loops and tasks that are cut off complain at the end
+        sys.unraisablehook = lambda _: None
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         raise KeyboardInterrupt(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM)
