@@ -183,7 +183,9 @@ def write_whole(files):
     files : dict
         Path -> bytes.
     """
-    parts = {Path(path): Path(path).with_name(f".{Path(path).name}.part") for path in files}
+    parts = {
+        Path(path): Path(path).with_name(f".{Path(path).name}.{os.getpid()}.part") for path in files
+    }
     try:
         for path, content in files.items():
             parts[Path(path)].write_bytes(content)
