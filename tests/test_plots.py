@@ -1,7 +1,9 @@
 """Figures: the same bytes each time, words with every picture, sliders, labels, a ledger's bar."""
 
+import asyncio
 import base64
 import functools
+import io
 import math
 import os
 import subprocess
@@ -11,6 +13,7 @@ import ipywidgets
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from PIL import Image
 from scipy import stats
 
 from dputils.accounting import Ledger
@@ -151,6 +154,59 @@ def test_an_explorer_holds_view_picture_and_words_and_redraws(shown):
     assert calls == [(1.0, 2), (1.5, 2), (1.5, 4)] and bytes(image.value) == plots.png(line(1.5, 4))
     # the still picture stays
     assert base64.b64decode(shown[0]["image/png"]) == plots.png(line(1.0, 2))
+
+
+def test_a_drag_keeps_the_axes_where_they_were_and_is_laid_out_anew_at_rest(shown, monkeypatch):
+    """In a kernel, that is under an event loop."""
+    monkeypatch.setattr(plots, "REST", 0.05)
+    drawn, places = [], []
+
+    def draw(slope):
+        fig = line(slope)
+        fig.axes[0].set_ylabel("m\n" * round(slope))  # a label of another width moves the axes
+        drawn.append(fig)
+        return fig
+
+    async def drag():
+        plots.explore(draw, ALT, slope=("slope a", 0.0, 5.0, 1.0, 1.0))
+        slope, image = ipywidgets.widgets.widget._instances[shown[0][VIEW]["model_id"]].children
+        for value in (2.0, 3.0, 4.0):
+            slope.value = value
+            places.append(drawn[-1].axes[0].get_position().bounds)
+        moving = bytes(image.value)
+        await asyncio.sleep(0.5)
+        return moving, bytes(image.value)
+
+    moving, settled = asyncio.run(drag())
+    assert places == [drawn[0].axes[0].get_position().bounds] * 3
+    assert settled == plots.png(draw(4.0)) and len(drawn) == 6  # start, three moves, rest, and this
+    assert moving != settled and drawn[4].axes[0].get_position().bounds != places[0]
+    with Image.open(io.BytesIO(moving)) as one, Image.open(io.BytesIO(settled)) as other:
+        assert one.size == other.size
+
+
+def test_a_drag_that_changes_the_number_of_axes_is_laid_out_at_once(shown):
+    drawn = []
+
+    def draw(columns):
+        fig, _ = plots.figure(columns=columns)
+        drawn.append(fig)
+        return fig
+
+    async def drag():
+        plots.explore(draw, ALT, columns=("columns", 1, 3, 1, 1))
+        columns, image = ipywidgets.widgets.widget._instances[shown[0][VIEW]["model_id"]].children
+        columns.value = 3
+        return bytes(image.value)
+
+    moving = asyncio.run(drag())
+    fig, _ = plots.figure(columns=3)
+    plots.png(fig)
+    assert [ax.get_position().bounds for ax in drawn[1].axes] == [
+        ax.get_position().bounds for ax in fig.axes
+    ]
+    with Image.open(io.BytesIO(moving)) as one, Image.open(io.BytesIO(plots.png(fig))) as other:
+        assert np.array_equal(np.asarray(one), np.asarray(other))
 
 
 @pytest.mark.parametrize(

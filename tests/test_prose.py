@@ -418,7 +418,7 @@ def test_sizes_leave_out_what_is_not_read_in_one_sitting():
         md("## References\n\nnot read"),
         md("## Notes on the sources\n\nnot read"),
     )
-    assert (stored.cells(nb), stored.words(nb)) == (10, 4)
+    assert (stored.cells(nb), stored.words(nb)) == (5, 4)
     assert (stored.code_lines(nb), stored.median_code_cell(nb), stored.figures(nb)) == (17, 2, 1)
     assert stored.READING_LINE.keys() == {
         name for name in stored.READING_LINE if callable(getattr(stored, name))

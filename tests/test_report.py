@@ -60,7 +60,8 @@ def test_the_sizes_of_a_notebook():
     ]
     cells[1].outputs = [picture, picture]
     assert report.sizes(notebook(*cells)) == {
-        "cells": 6,
+        "cells": 5,
+        "in all": 6,
         "words": 3,
         "code lines": 52,
         "median": 4,
@@ -76,7 +77,7 @@ def test_the_report_shows_each_notebook_under_the_design(tmp_path, monkeypatch):
     nbformat.write(notebook(code(3)), tmp_path / PATH)
     rows = report.table([tmp_path / PATH])
     assert rows[0] == ["", *report.DESIGN] and rows[1][0] == "design"
-    assert rows[2] == ["90-sizes", "1", "0", "3", "3", "0", "-", "7.2", "-"]
+    assert rows[2] == ["90-sizes", "1", "1", "0", "3", "3", "0", "-", "7.2", "-"]
     lines = report.show(rows).splitlines()
     assert len(lines) == 3 and len(set(map(len, lines))) == 1
 

@@ -1,8 +1,9 @@
 """How large the chapters are and how long they take, beside the design's numbers: `python -m
 tools.report`.
 
-Nothing fails here: `tools.anatomy` refuses what is far outside. Words are those of the text without
-references, notes on the sources and exercises; code lines are those that are not blank; the median
+Nothing fails here: `tools.anatomy` refuses what is far outside. Cells and words are those of one
+sitting, without references, notes on the sources, exercises and appendices; `in all` counts every
+cell; code lines are those that are not blank; the median
 is that of the visible code cells. The seconds are processor time of the last runs on this machine,
 kept in the environment: `stored` by `make book` or nbval, `low` and `high` by the reruns of `make
 test`.
@@ -10,22 +11,26 @@ test`.
 
 import nbformat
 
-from tools import chapters, setup, stored, times
+from tools import anatomy, chapters, setup, stored, times
 
+RANGES = {
+    name.replace("_", " ").replace(" code cell", ""): f"{low}-{high}" if low else f"<= {high}"
+    for name, (low, high) in stored.READING_LINE.items()
+}
 DESIGN = {
-    **{
-        name.replace("_", " ").replace(" code cell", ""): f"{low}-{high}" if low else f"<= {high}"
-        for name, (low, high) in stored.READING_LINE.items()
-    },
+    "cells": RANGES["cells"],
+    "in all": f"<= {anatomy.LIMITS.cells}",
+    **RANGES,
     **dict.fromkeys(times.WAYS, "<= 12"),
 }
 
 
 def sizes(nb):
-    """Return cells, words, code lines, median lines of a visible code cell, and figures of a
-    notebook, by name."""
+    """Return cells (read, in all), words, code lines, median lines of a visible code cell, figures
+    of a notebook, by name."""
     return {
         "cells": stored.cells(nb),
+        "in all": len(nb.cells),
         "words": stored.words(nb),
         "code lines": stored.code_lines(nb),
         "median": stored.median_code_cell(nb),

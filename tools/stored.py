@@ -150,8 +150,15 @@ def sections(nb):
 
 
 def cells(nb):
-    """Return the number of cells."""
-    return len(nb.cells)
+    """Return the cells of one sitting: no references, source notes, exercises, appendices."""
+    read = {
+        i
+        for part in sections(nb)
+        if part.title not in UNREAD
+        for i, _ in part.prose + part.code
+        if "appendix" not in tags(nb.cells[i])
+    }
+    return len(read)
 
 
 def words(nb):

@@ -5,6 +5,7 @@ what it shows. An explorer holds a live picture where a kernel runs and the same
 everywhere else (a viewer, the site, nbval, papermill).
 """
 
+import asyncio
 import io
 import math
 import textwrap
@@ -28,6 +29,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY)
 DPI = 90
 WIDTH = 6.6  # inches
+REST = 0.3  # seconds without a move after which an explorer's picture is laid out anew
 FRAMES = 48  # pictures of an explorer that the site can hold
 NORMAL_99 = 2.5758293035489004  # 99 % of a normal law lie within so many standard deviations
 SIDES = {  # of a label: its offset in points, and where it is anchored
@@ -90,13 +92,13 @@ def figure(columns=1, rows=1, height=3.2, **options):
     return fig, fig.subplots(rows, columns, **options)
 
 
-def png(fig):
+def png(fig, **options):
     """Return the figure as PNG bytes, the same for the same drawing under the same matplotlib.
 
-    Its layout is fixed from then on.
+    Its layout is fixed from then on. Options are the encoder's (Pillow's).
     """
     buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    fig.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None}, pil_kwargs=options)
     # computed anew from where it ended, a layout would move by a pixel
     fig.set_layout_engine("none")
     return buffer.getvalue()
@@ -225,7 +227,8 @@ def explore(draw, alt, *, frames=None, **sliders):
     draw : function
         Takes one keyword argument per slider and returns a matplotlib figure (`figure()` makes
         one). Called anew while a slider is dragged; it should be quick and should draw its noise
-        from a stream made inside, so that a value always gives the same picture.
+        from a stream made inside, so that a value always gives the same picture. While the slider
+        moves, the axes stay where they were; a moment later they are laid out anew.
     alt : str
         What to see in the still picture.
     frames : dict, optional
@@ -254,20 +257,12 @@ def explore(draw, alt, *, frames=None, **sliders):
     if frames is not None:
         frame_values(frames, sliders)
     controls = {name: _slider(widgets, spec) for name, spec in sliders.items()}
-    fig = draw(**{name: control.value for name, control in controls.items()})
-    picture, canvas = png(fig), fig.canvas
+    live = _Live(draw, controls)
+    picture = live.settled()
     size = {"width": f"{WIDTH * DPI:.0f}px", "max_width": "100%", "object_fit": "contain"}
-    image = widgets.Image(value=picture, format="png", layout=size)
-
-    def redraw(change):
-        fig = draw(**{name: control.value for name, control in controls.items()})
-        # a canvas remembers the text it has set: the same bytes in two thirds of the time
-        canvas.figure = fig
-        fig.set_canvas(canvas)
-        image.value = png(fig)
-
+    image = live.image = widgets.Image(value=picture, format="png", layout=size)
     for control in controls.values():
-        control.observe(redraw, names="value")
+        control.observe(live.move, names="value")
     box = widgets.VBox([*controls.values(), image])
     view = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
     display({"application/vnd.jupyter.widget-view+json": view, **_bundle(picture, alt)}, raw=True)
@@ -343,6 +338,57 @@ def _fitted(label, width):
     """
     lines = textwrap.wrap(label, max(1, int(width)), break_long_words=False)
     return "\n".join(lines) if len(lines) <= 5 and max(map(len, lines), default=0) <= width else ""
+
+
+class _Live:
+    """The picture behind an explorer's sliders.
+
+    It follows a drag in the layout of the last picture, and is laid out anew once the sliders rest:
+    half of a picture's time goes into finding out where its axes stand.
+    """
+
+    def __init__(self, draw, controls):
+        self.draw, self.controls = draw, controls
+        self.canvas = self.image = self.later = None
+        self.places = []
+
+    def figure(self):
+        fig = self.draw(**{name: control.value for name, control in self.controls.items()})
+        # a canvas remembers the text it has set: the same bytes in two thirds of the time
+        self.canvas = self.canvas or fig.canvas
+        self.canvas.figure = fig
+        fig.set_canvas(self.canvas)
+        return fig
+
+    def settled(self):
+        """Return the picture of now in a layout of its own, as `png` gives it."""
+        fig = self.figure()
+        picture = png(fig)
+        self.places = [ax.get_position() for ax in fig.axes]
+        return picture
+
+    def moving(self):
+        """Return the picture of now in the layout of the last, where it has the same axes."""
+        fig = self.figure()
+        if len(fig.axes) == len(self.places):
+            fig.set_layout_engine("none")
+            for ax, place in zip(fig.axes, self.places):
+                ax.set_position(place)
+        return png(fig, compress_level=1)
+
+    def move(self, change):
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # no kernel that could come back to it
+            self.rest()
+            return
+        if self.later is not None:
+            self.later.cancel()
+        self.image.value = self.moving()
+        self.later = loop.call_later(REST, self.rest)
+
+    def rest(self):
+        self.image.value = self.settled()
 
 
 def _bundle(picture, alt):
