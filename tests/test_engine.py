@@ -93,9 +93,13 @@ def gone(family, within=10):
 
 
 def interrupted(sweep, number):
-    """Send a signal to a sweep and return how it ended, in the form of `filled`."""
+    """Send a signal to a sweep and return how it ended, in the form of `filled`.
+
+    Ctrl-C reaches all processes of a terminal, another signal the one that it is sent to.
+    """
     family = sweep.family()
-    sweep.process.send_signal(number)
+    send = os.killpg if number == signal.SIGINT else os.kill
+    send(sweep.process.pid, number)
     status, _, err = sweep.end()
     assert gone(family) == []
     return status, err
@@ -109,30 +113,16 @@ def filled(sweep):
     return status, err
 
 
-ENDINGS = [  # how a sweep is cut off, its exit status, its last words
-    (lambda sweep: interrupted(sweep, signal.SIGINT), 130, "interrupted"),
-    (lambda sweep: interrupted(sweep, signal.SIGTERM), 143, "interrupted"),
-    (lambda sweep: interrupted(sweep, signal.SIGKILL), -signal.SIGKILL, None),
-    (filled, 1, "[Errno 27] File too large"),
-]
-
-
-def test_a_sweep_goes_on_however_it_was_cut_off_and_a_worker_is_killed(path):
+def test_a_sweep_on_this_machine_goes_on_after_ctrl_c_a_kill_and_the_loss_of_a_worker(path):
     done = []
-    for cut_off, status, reason in ENDINGS:
+    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         sweep = Sweep(path, 30, "-j", "1")
         sweep.wait_for(len(done) + 1)
-        ended, err = cut_off(sweep)
-        assert ended == status
-        if reason:  # who is shot says nothing, and those who depended on it may
-            assert "Traceback" not in err
-            assert last(err) == f"dputils.sweep: {reason}; no table was written. {GONE}"
-        assert not (sweep.out / "97-slow.csv").exists()
-        kept = sweep.lines()
-        assert kept[: len(done)] == done and len(kept) > len(done)
-        done = kept
+        ended, err = interrupted(sweep, number)
+        assert ended == status and (number == signal.SIGKILL or cut_off(err, "interrupted"))
+        done = kept(sweep, done)
 
-    count = len(done) + 6
+    count = len(done) + 4
     sweep = Sweep(path, count, "-j", "2")
     sweep.wait_for(len(done) + 1)
     next(filter(engaged, sweep.family())).kill()
@@ -140,6 +130,20 @@ def test_a_sweep_goes_on_however_it_was_cut_off_and_a_worker_is_killed(path):
     assert status == 0 and f"{count} runs, 0 failed" in out and "Traceback" not in err
     assert sweep.lines()[: len(done)] == done
     sweep.check(count)
+
+
+def cut_off(err, reason):
+    """Return whether a sweep said in one sentence why it ended, and how to go on."""
+    said = f"dputils.sweep: {reason}; no table was written. {GONE}"
+    return "Traceback" not in err and last(err) == said
+
+
+def kept(sweep, done):
+    """Return the lines of a sweep that was cut off: those before it, more, and no table."""
+    assert not (sweep.out / "97-slow.csv").exists()
+    lines = sweep.lines()
+    assert lines[: len(done)] == done and len(lines) > len(done)
+    return lines
 
 
 def engaged(process):
@@ -191,35 +195,43 @@ def cluster(tmp_path):
     cluster.kill()
 
 
-def test_a_scheduler_that_is_lost_and_comes_back(path, cluster):
-    cluster.start("scheduler", "worker")
-    time.sleep(2)
-    sweep = Sweep(path, 8, "--scheduler", cluster.address)
-    sweep.wait_for(2)
-    cluster.kill()
-    done = sweep.lines()
-    cluster.start("scheduler", "worker")
-    status, out, err = sweep.end()
-    assert status == 0 and "8 runs, 0 failed" in out and "Traceback" not in err
-    assert sweep.lines()[: len(done)] == done
-    sweep.check(8)
-
-
-def test_a_scheduler_that_does_not_answer_or_has_no_workers(path, cluster):
-    sweep = Sweep(path, 2, "--scheduler", cluster.address)
-    status, _, err = sweep.end()
+def test_a_cluster_that_is_not_there_has_no_workers_others_or_is_lost(path, cluster):
+    """One story, since each start of a cluster takes seconds."""
+    status, _, err = Sweep(path, 2, "--scheduler", cluster.address).end()
     assert status == 2 and f"no scheduler answers at {cluster.address} within 5 s" in last(err)
+
     cluster.start("scheduler")
-    time.sleep(2)
     sweep = Sweep(path, 2, "--scheduler", cluster.address)
     status, _, err = sweep.end()
     needed = f"start one by `dask worker {cluster.address} --nthreads 1`"
     assert status == 2 and needed in last(err) and sweep.lines() == []
 
+    cluster.start("worker")
+    refused_if_it_has_another_version(path, cluster)
+    done = []
+    for end, status, reason in (
+        (lambda sweep: interrupted(sweep, signal.SIGTERM), 143, "interrupted"),
+        (filled, 1, "[Errno 27] File too large"),
+    ):
+        sweep = Sweep(path, 30, "--scheduler", cluster.address)
+        sweep.wait_for(len(done) + 1)
+        ended, err = end(sweep)
+        assert ended == status and cut_off(err, reason)
+        done = kept(sweep, done)
 
-def test_a_worker_with_another_version_of_the_book_is_refused(path, cluster):
+    count = len(done) + 4
+    sweep = Sweep(path, count, "--scheduler", cluster.address)
+    sweep.wait_for(len(done) + 2)
+    cluster.kill()
+    done = sweep.lines()
     cluster.start("scheduler", "worker")
-    time.sleep(2)
+    status, out, err = sweep.end()
+    assert status == 0 and f"{count} runs, 0 failed" in out and "Traceback" not in err
+    assert sweep.lines()[: len(done)] == done
+    sweep.check(count)
+
+
+def refused_if_it_has_another_version(path, cluster):
     origin, lock = finished.origin(path), finished.lock()
     with engine.remote(cluster.address)() as client:
         engine.check(client, path, origin, lock)
@@ -233,26 +245,26 @@ def test_a_worker_with_another_version_of_the_book_is_refused(path, cluster):
             engine.check(client, path.parent / "elsewhere.ipynb", origin, lock)
 
 
-def test_kernels_of_another_version_come_from_another_parent(monkeypatch):
-    class Parent:
-        closed = False
-
-        def close(self):
-            self.closed = True
-
-    monkeypatch.setattr(engine, "_warm", {})
+def test_a_worker_starts_one_parent_and_remembers_what_it_was_found_to_have(path, monkeypatch):
+    started = []
+    monkeypatch.setattr(engine, "_checked", set())
     monkeypatch.setattr(engine.kernels, "can_fork", lambda: True)
-    monkeypatch.setattr(engine.kernels, "start", Parent)
-    first = engine._parent("one")
-    assert engine._parent("one") is first and not first.closed
-    assert engine._parent("two") is not first and first.closed
-
-
-def test_a_worker_that_came_late_with_another_version_makes_a_failed_row(path, monkeypatch):
-    monkeypatch.setattr(engine, "_warm", {})
-    row, notebook = engine.attempt(str(path), {"seed": 1}, 10, False, "another version")
-    assert row == {"status": "failed", "error": "the worker has another version of the book"}
-    assert notebook is None and engine._warm == {}
+    monkeypatch.setattr(engine.kernels, "start", lambda: started.append(1) or "parent")
+    engine._parent.cache_clear()
+    try:
+        wanted = engine._version(finished.origin(path))
+        facts = engine._facts(str(path), wanted)
+        assert facts == finished.origin(path) | finished.lock() and engine._checked == {wanted}
+        engine._must_be(wanted, path)
+        assert engine._parent() == "parent" and len(started) == 1
+        monkeypatch.setattr(engine, "LOADED", "an older one")
+        facts = engine._facts(str(path), "another version")
+        assert facts["dputils"] == "changed since the worker was started"
+        row, notebook = engine.attempt(str(path), {"seed": 1}, 10, False, "another version")
+        assert row == {"status": "failed", "error": "the worker has another version of the book"}
+        assert notebook is None and engine._checked == {wanted}
+    finally:
+        engine._parent.cache_clear()
 
 
 def test_a_run_that_takes_every_worker_with_it_is_a_failed_row_without_addresses():

@@ -4,8 +4,9 @@
 The pages show the stored outputs. Only the explorers are executed, for the pictures under their
 sliders (`frames.py`; `--frames none` leaves them still). The sources are laid out in a working
 folder (byte copies of the notebooks, the README as the first page with the table of contents by
-parts), Sphinx with myst-nb makes pages of them, `site_pages.py` adds what plain Markdown cannot
-say, and the finished site takes the place of the old one in one step. A warning is an error.
+parts, the gallery of `gallery.py`), Sphinx with myst-nb makes pages of them, `site_pages.py` adds
+what plain Markdown cannot say, and the finished site takes the place of the old one in one step. A
+warning is an error.
 Formulas are set in the reader's browser by the copy of MathJax that comes out of the installed
 package sphinx-mathjax-offline; what the pages need of it is copied beside them.
 """
@@ -19,7 +20,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from tools import frames, setup
+from tools import frames, gallery, setup
 
 PARTS = (
     ("", range(0, 1)),
@@ -118,6 +119,8 @@ def lay_out(root, source, moving):
     frames.make([path for path in paths if moves(path, moving)], source / "_static" / "frames")
     readme = (root / "README.md").read_text(encoding="utf-8")
     appendix = [name.removesuffix(".md") for name in beside if name.endswith(".md")]
+    if swept := gallery.page(root, source):
+        appendix.insert(0, swept)
     (source / "index.md").write_text(readme + contents(found, others, appendix), encoding="utf-8")
     package = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
     for name in FORMULAS:

@@ -7,10 +7,13 @@ scheduler is lost, the runs that were out are handed out again as soon as it is 
 """
 
 import contextlib
+import functools
 import itertools
 import logging
+import signal
 import time
 import uuid
+from multiprocessing import resource_tracker
 
 from dputils.book import chapter, finished, kernels, run
 
@@ -18,7 +21,8 @@ TRIES = 3  # workers that a run may take with it
 ANSWER = 5  # seconds in which a scheduler must answer
 RETURN = 60  # seconds in which a lost one must be back
 AHEAD = 4  # runs handed out for each worker: what waits there costs no time between two runs
-_warm = {}  # version of what is run -> the warm parent of this worker's kernels
+LOADED = finished.code()  # a worker goes on with the code that it has read
+_checked = set()  # what this worker was found to have, chapter and data included
 
 
 class Lost(RuntimeError):
@@ -33,20 +37,37 @@ def local(jobs):
         import dask
         from distributed import LocalCluster
 
-        with (
-            dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}),
-            LocalCluster(
-                n_workers=jobs,
-                threads_per_worker=1,
-                memory_limit=0,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            _client(cluster) as client,
-        ):
-            yield client
+        with dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}):
+            with _deaf_to_ctrl_c():
+                cluster = LocalCluster(
+                    n_workers=jobs,
+                    threads_per_worker=1,
+                    memory_limit=0,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
+            with cluster, _client(cluster) as client:
+                yield client
 
     return connect
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c():
+    """Keep Ctrl-C from the threads and processes that start within the block, and from theirs.
+
+    A terminal sends it to all of its processes: the sweep ends, and its workers with it; they would
+    only complain.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # started later it would let the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def remote(address):
@@ -78,7 +99,8 @@ def check(client, path, origin, lock):
         if different := [name for name, value in (origin | lock).items() if facts[name] != value]:
             raise ValueError(
                 f"the worker at {worker} has another {' and another '.join(different)}: it needs "
-                "this version of the book, in this folder or as the package it has installed"
+                "this version of the book, in this folder or as the package it has installed, from "
+                "its start on"
             )
 
 
@@ -160,7 +182,7 @@ def attempt(path, point, timeout, keep, wanted):
     try:
         chapter_path = run.find(path)
         _must_be(wanted, chapter_path)
-        with kernels.use(_parent(wanted)):
+        with kernels.use(_parent()):
             record, notebook = run.executed(chapter_path, point, timeout)
     except Exception as error:
         return _failed(error), None
@@ -178,29 +200,31 @@ def _facts(path, wanted):
 
     Its kernels' parent starts to import meanwhile.
     """
-    _parent(wanted)
-    return finished.origin(run.find(path)) | finished.lock()
+    _parent()
+    facts = finished.origin(run.find(path))
+    if facts["dputils"] != LOADED:
+        facts["dputils"] = "changed since the worker was started"
+    if _version(facts) == wanted:
+        _checked.add(wanted)
+    return facts | finished.lock()
 
 
 def _version(origin):
     return str(sorted(origin.items()))
 
 
-def _parent(wanted):
-    """Return the warm parent of this worker's kernels; a new one for another version of things."""
-    if wanted not in _warm:
-        while _warm:
-            _, old = _warm.popitem()
-            if old:
-                old.close()
-        with run.environment():
-            _warm[wanted] = kernels.start() if kernels.can_fork() else None
-    return _warm[wanted]
+@functools.cache
+def _parent():
+    """Return the warm parent of this worker's kernels, None where there is no fork."""
+    with run.environment():
+        return kernels.start() if kernels.can_fork() else None
 
 
 def _must_be(wanted, path):
     """Refuse to run another version than the sweep's: a worker that came late was not checked."""
-    if wanted not in _warm and _version(finished.origin(path)) != wanted:
+    if wanted not in _checked:
+        _facts(path, wanted)
+    if wanted not in _checked:
         raise ValueError("the worker has another version of the book")
 
 

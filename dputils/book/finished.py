@@ -65,14 +65,19 @@ def origin(path):
         for p in sorted((ROOT / "data").rglob("*"))
         if p.is_file() and "results" not in p.relative_to(ROOT).parts
     ]
-    code = sorted((ROOT / "dputils").rglob("*.py"))
     return {
         "notebook_code": _digest((str(i), source.encode()) for i, source in enumerate(cells)),
-        "dputils": _digest((p.relative_to(ROOT).as_posix(), p.read_bytes()) for p in code),
+        "dputils": code(),
         "data": _digest((p.relative_to(ROOT).as_posix(), p.read_bytes()) for p in data),
         "python": "{}.{}".format(*sys.version_info),
         **{package: version(package) for package in ("numpy", "scipy", "pandas")},
     }
+
+
+def code():
+    """Return the hash of `dputils` as it stands on disk."""
+    files = sorted((ROOT / "dputils").rglob("*.py"))
+    return _digest((p.relative_to(ROOT).as_posix(), p.read_bytes()) for p in files)
 
 
 def lock():

@@ -361,6 +361,7 @@ def become_kernel(added, parent, arguments, environment, folder):
     from ipykernel import kernelapp
 
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a sweep keeps it from its workers
     os.environ.clear()
     os.environ.update({**added, **environment})
     os.chdir(folder)

@@ -1,5 +1,6 @@
 """Sweeps: a short rerun beside plain papermill with as many workers, and what the sweep itself adds
-to a point.
+to a point. The latter is also written to `build/bench/sweep_growth.csv`; the gallery of the site
+draws the copy in `data/results`.
 
 Targets: short reruns at least 2.5 times faster than plain papermill (a ratio of 0.4); what the
 sweep adds, without any kernel, the same for 10 points and for 10,000. Start-up of the workers is
@@ -8,6 +9,7 @@ not counted.
 
 import contextlib
 import logging
+import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -15,12 +17,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import nbformat
+import pandas as pd
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dputils.book import engine, run, sweep
+from tools import setup
 
 WORKERS, ROUNDS, SHORT = 2, 3, 10  # rounds of short reruns, in turns with papermill
-SIZES = (10, 100, 1000, 10_000)
+SIZES = {10: 5, 100: 5, 1000: 3, 10_000: 1}  # points of a grid -> how often it is measured
+GROWTH = setup.ROOT / "build" / "bench" / "sweep_growth.csv"
 CELLS = {
     "parameters": "seed: int = 1  # seed of all random streams, range [0, 4294967295]",
     "open": "from dputils.book import chapter\nchapter.open('97-empty', globals())",
@@ -70,6 +75,21 @@ def taken(job):
     return time.perf_counter() - start
 
 
+def growth(ours, n, times):
+    """Return the seconds that a sweep of n points adds to each, the median of some sweeps."""
+    starts = [10**5 * n + n * i for i in range(times)]  # no seed twice
+    return statistics.median(taken(lambda: ours(range(at, at + n))) / n for at in starts)
+
+
+def keep(added):
+    """Write what was measured as a table."""
+    GROWTH.parent.mkdir(parents=True, exist_ok=True)
+    table = pd.DataFrame(
+        {"points": added.keys(), "milliseconds": [1e3 * s for s in added.values()]}
+    )
+    table.round(2).to_csv(GROWTH, index=False)
+
+
 def main():
     """Yield rows of the table."""
     with (
@@ -96,8 +116,9 @@ def main():
         client.run(without_kernels)
         engine.attempt, before = no_kernel, engine.attempt
         try:
-            for i, n in enumerate(SIZES):
-                seeds = range(10**6 * (i + 1), 10**6 * (i + 1) + n)
-                yield f"what the sweep adds to a point, of {n:,}", taken(lambda: ours(seeds)) / n
+            added = {n: growth(ours, n, times) for n, times in SIZES.items()}
+            for n, seconds in added.items():
+                yield f"what the sweep adds to a point, of {n:,}", seconds
+            keep(added)
         finally:
             engine.attempt = before
