@@ -175,6 +175,15 @@ class Cluster:
                 stderr=subprocess.DEVNULL,
             )
             self.processes.append(process)
+        end = time.monotonic() + 60
+        while not self.answers():
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+    def answers(self):
+        """Return whether the scheduler has opened its door."""
+        with socket.socket() as door:
+            return door.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self):
         for process in self.processes:
@@ -234,6 +243,7 @@ def test_a_cluster_that_is_not_there_has_no_workers_others_or_is_lost(path, clus
 def refused_if_it_has_another_version(path, cluster):
     origin, lock = finished.origin(path), finished.lock()
     with engine.remote(cluster.address)() as client:
+        client.wait_for_workers(1, timeout=60)
         engine.check(client, path, origin, lock)
         for wrong in ({"dputils": "x"}, {"notebook_code": "x", "numpy": "1.0"}):
             with pytest.raises(ValueError) as refused:
