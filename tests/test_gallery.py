@@ -84,7 +84,10 @@ def test_the_page_shows_every_plate_and_without_tables_there_is_none(tmp_path):
     assert gallery.page(setup.ROOT, tmp_path) == "gallery"
     text = (tmp_path / "gallery.md").read_text()
     for plate in PLATES:
-        assert f"```\n{plate.command}\n```" in text and f"## {plate.title}\n" in text
+        typed = gallery.on_lines(plate.command)
+        assert f"```\n{typed}\n```" in text and f"## {plate.title}\n" in text
+        assert typed.replace("\\\n", "").split() == plate.command.split()
+        assert max(map(len, typed.splitlines())) <= 78
         assert (tmp_path / "gallery" / f"{plate.chapter}.png").stat().st_size > 5000
     assert len(PLATES) >= 4 and text.count("](gallery/") == len(PLATES) + 1  # and the growth
 

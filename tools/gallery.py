@@ -9,6 +9,7 @@ from these tables alone. `python -m tools.gallery` prints the commands.
 import math
 import shlex
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -207,7 +208,7 @@ def page(root, source):
         (source / picture).write_bytes(plots.png(plate.draw(table)))
         parts.append(
             f"## {plate.title}\n\n![{_line(plate.alt)}]({picture})\n\n{plate.text.strip()}\n\n"
-            f"```\n{plate.command}\n```\n\n{len(table):,} reruns of [the chapter]"
+            f"```\n{on_lines(plate.command)}\n```\n\n{len(table):,} reruns of [the chapter]"
             f"(notebooks/{plate.chapter}.ipynb) stand in `{plate.file.as_posix()}`; the file "
             "beside it, `.json`, says what they were made from.\n"
         )
@@ -217,6 +218,13 @@ def page(root, source):
         parts.append(COST.format(picture))
     (source / f"{PAGE}.md").write_text("\n".join(parts), encoding="utf-8")
     return PAGE
+
+
+def on_lines(command):
+    """Return a command on lines that a page shows whole, as a shell reads them."""
+    return " \\\n    ".join(
+        textwrap.wrap(command, 72, break_long_words=False, break_on_hyphens=False)
+    )
 
 
 def _line(text):
