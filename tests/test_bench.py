@@ -43,6 +43,7 @@ def test_the_table_has_one_header_and_rows_of_one_shape(monkeypatch, capsys):
         assert text.rindex("s", 0, header.index("time") + 4) == header.index("time") + 3
     assert rows[0].endswith(" 2") and rows[0].index("numpy") == header.index("peer")
     with pytest.raises(
-        SystemExit, match="no benchmark 'speed'; there are: composition, gaussian, noise, selection"
+        SystemExit,
+        match="no benchmark 'speed'; there are: composition, gaussian, histograms, noise",
     ):
         command.main(["speed"])
