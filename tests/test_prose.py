@@ -214,7 +214,7 @@ LIST = {
     "Gaussian mechanism|Gaussian noise": "08-gaussian",
     "composition": "10-composition",
     "parallel composition": "02-definition",
-    "d_X-privacy": "30-places",
+    "d_X-privacy": "40-places",
     "zCDP": "11-accounts",
 }
 
@@ -239,7 +239,7 @@ def early(text, name="04-laplace"):
 )
 def test_a_term_before_its_chapter_is_refused(text):
     assert len(early(text)) == 1
-    assert early(text, name="40-later") == []
+    assert early(text, name="50-later") == []
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_the_list_of_the_book_holds_the_terms_of_the_field():
         "permute-and-flip": "07",
         "zCDP": "11",
         "odometer": "13",
-        "AdaSSP": "41",
+        "AdaSSP": "51",
     }
     assert {form: chapter[form][:2] for form in expected} == expected
 
