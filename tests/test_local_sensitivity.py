@@ -94,6 +94,11 @@ def test_a_smooth_bound_is_smooth_and_a_distance_moves_by_one(table, more, beta)
     assert (np.diff(k) >= 0).all() and k[-1] == 10
 
 
+def test_the_bound_of_many_tied_values_stays_above_a_constant():
+    bound = local_sensitivity.smooth_sensitivity([7] * 3000, 0, 20, 1.0)
+    assert bound == 2.0**-30 * 10  # e^-3000 is no float
+
+
 def test_the_median_moves_by_half_the_range_at_every_size():
     for n in range(1, 7):
         pairs = [pair for pair in PAIRS if len(pair[0]) == n]
@@ -269,6 +274,15 @@ def test_sample_and_aggregate_keeps_its_promise_and_follows_its_law():
     drawn = [mechanism(tables[0], rng=rng) for _ in range(6000)]
     assert audit.law_test(drawn, laws[tables[0]], rng=rng).passes()
     assert mechanism.sensitivity.size == 1
+
+
+def test_each_value_has_a_chunk_of_its_own_draw():
+    table = (0, 4, 0, 4, 4)  # with little noise, so that the chunks show
+    law = aggregate_law(table, LOWER, UPPER, 2, 40.0)
+    mechanism = local_sensitivity.aggregate_mechanism(LOWER, UPPER, 1, 2, 40.0)
+    rng = np.random.default_rng(12)
+    drawn = [mechanism(table, rng=rng) for _ in range(4000)]
+    assert audit.law_test(drawn, law, rng=rng).passes()
 
 
 @pytest.mark.parametrize("m", [1, 7, 50])

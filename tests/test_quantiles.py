@@ -238,6 +238,25 @@ def test_binary_search_follows_its_law(table, high):
     assert audit.law_test(drawn, law, rng=source).passes()
 
 
+@pytest.mark.parametrize("high", [10, 10**9, (1 << 40) - 1])
+def test_no_candidate_is_kept_with_more_than_its_share(high, monkeypatch):
+    kept = []
+
+    def coin(factor, exponent, source):
+        kept.append((Fraction(factor), Fraction(exponent)))
+        return True
+
+    monkeypatch.setattr(quantiles, "_coin", coin)
+    for level in LEVELS:
+        made = quantiles.mechanism(level, 0, high, 1, "add-remove", 0.7)
+        for table in ([], [3], [0] * 40 + [high] * 50, list(range(0, 11))):
+            source = rng(5)
+            for _ in range(20):
+                made(table, rng=source)
+    for factor, exponent in kept:  # the weight of a piece is at least the mass of its points
+        assert factor * quantiles._exp_bounds(exponent, 40)[0] <= 1
+
+
 # ------------------------------------------------------------------------------------- exact coins
 
 
