@@ -76,6 +76,7 @@ REASONS = {
     "laplace.tail": "one of the names that each mechanism has",
     "randomized_response.tail": "one of the names that each mechanism has",
     "selection.permute_and_flip_release": "for experiments in floating point",
+    "sparse_vector.Stream": "what `stream_mechanism` draws",
 }
 
 
