@@ -16,7 +16,7 @@ ORDER = (
     " ratios means composites histograms thresholds unlisted partitions contributions"
     " metrics policies workloads synthetic functional regression preprocessing trees gradient local"
     " law_tests misses audit attacks"
-    " book book.parameters book.statement book.chapter book.plots book.sources book.data"
+    " book book.parameters book.statement book.chapter book.plots book.sources book.data book.made"
     " book.kernels book.run book.grid book.finished book.engine book.sweep run sweep"
 ).split()
 FOLDER = setup.ROOT / "dputils"

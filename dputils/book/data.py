@@ -27,6 +27,8 @@ import zlib
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
+import numpy as np
+
 FOLDER = Path(__file__).resolve().parents[2] / "data"
 TIMEOUT = (5, 15)  # seconds to connect, seconds between two pieces of an answer; one attempt
 FORMS = ("embedded", "scikit-learn", "fetched")
@@ -59,7 +61,8 @@ class Table:
     local : dict
         The copy under `DPUTILS_DATA`: path -> SHA-256.
     options : dict
-        For `pandas.read_csv`.
+        For `pandas.read_csv`; `{"matlab": name}` for a matrix in a MATLAB file, `{"arrays": names}`
+        for columns in an archive of numpy's.
     local_options : dict, optional
         The same for the local copy, where it needs others.
     """
@@ -103,15 +106,13 @@ def load(name):
     DataError
         If a file is missing or changed, `DPUTILS_DATA` is not a folder, or a download fails.
     """
-    import pandas as pd
-
     table = _table(name)
     if table.form == "scikit-learn":
         from sklearn.datasets import load_diabetes
 
         return _tidy(name, [load_diabetes(as_frame=True, scaled=False).frame])
     found, options = _found(name, table)
-    return _tidy(name, [pd.read_csv(path, **options) for path in found])
+    return _tidy(name, [_frame(path, options) for path in found])
 
 
 def paths(name):
@@ -219,6 +220,20 @@ def _columns(name):
 # ---- one schema ----------------------------------------------------------------------------------
 
 
+def _frame(path, options):
+    """Return one file as a frame."""
+    import pandas as pd
+
+    if "arrays" in options:
+        with np.load(path) as archive:
+            return pd.DataFrame({column: archive[column] for column in options["arrays"]})
+    if "matlab" in options:
+        from scipy.io import loadmat
+
+        return pd.DataFrame(loadmat(path)[options["matlab"]])
+    return pd.read_csv(path, **options)
+
+
 def _tidy(name, frames):
     """Bring every form of a table to its one schema, the columns and types of columns.csv."""
     import pandas as pd
@@ -228,6 +243,8 @@ def _tidy(name, frames):
         _mark_parts(*frames)
     if "dteday" in frames[0]:
         frames = [_with_split_date(frames[0])]
+    if name == "checkins_nyc":
+        frames = [_with_venues_from_0(frames[0])]
     whole = pd.concat(frames, ignore_index=True)
     return whole.set_axis(list(schema), axis=1).astype(schema)
 
@@ -245,6 +262,13 @@ def _with_split_date(frame):
 
     date = frame["dteday"].str.split("-", expand=True)
     return pd.concat([date, frame.drop(columns=["instant", "dteday"])], axis=1)
+
+
+def _with_venues_from_0(frame):
+    """Return check-ins whose venues, the third column, are numbered 0, 1, ... in their order."""
+    frame = frame.astype("int64")
+    frame.isetitem(2, np.unique(frame.iloc[:, 2], return_inverse=True)[1])
+    return frame
 
 
 # ---- files ---------------------------------------------------------------------------------------
