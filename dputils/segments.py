@@ -4,13 +4,15 @@ Letters: y the values, v their weights; a segment of y costs the sum of v (y - m
 mean; k the number of segments, c the penalty. A partition is the array of the places where its
 segments start, the first one 0.
 
-Ranges: 1 to 2^24 values between -2^50 and 2^50, weights between 2^-50 and 2^50, penalties from 0 to
-2^200.
+Ranges: 1 to 2^24 values between -2^50 and 2^50, weights between 2^-50 and 2^50 whose sum is at most
+2^40 times the least of them, penalties from 0 to 2^200.
 
 1. Precision. Costs are differences of running sums of y and y^2, taken around the mean, in floating
    point: each is off by at most about n^1.5 2^-52 times the cost of the whole sequence in one
-   segment, and mostly by far less. A partition is the best one up to k times as much; where several
-   are that close, one of them.
+   segment, and mostly by far less; values whose squares vanish in floating point (around the mean
+   below 1e-150) count as equal. Weights so unequal that running sums would not move by the least of
+   them are refused. A partition is the best one up to k times as much; where several are that
+   close, one of them.
 2. Sorted values. With j the start of the last segment, the best j never moves back as the end moves
    on (the cost of a segment of sorted values satisfies the quadrangle inequality). So the best j of
    the middle end splits the ends and the starts into two smaller problems: O(n log n) a layer in
@@ -19,9 +21,10 @@ Ranges: 1 to 2^24 values between -2^50 and 2^50, weights between 2^-50 and 2^50,
    F(t) will never again be better than t, because splitting lowers a cost: it is dropped (PELT).
    Few starts are left where there are many segments, too many where there are few. The other
    pruning looks at the cost as a function of the mean m of the last segment: for each start a
-   parabola, of which only those on the lower envelope matter (FPOP). It keeps few in both cases but
-   takes longer for each. So the first one runs with a bound on its work, the second if that is
-   reached.
+   parabola, of which only those on the lower envelope matter (FPOP). For noise around steps it
+   keeps few in both cases, but takes longer for each. So the first one runs with a bound on its
+   work, the second if that is reached. On a long trend (a ramp) neither drops much, and the time
+   is that of O(n^2).
 4. Both loops take plain sequences, so one text serves twice: on lists, which plain Python reads
    faster than arrays, and on arrays, compiled. From a thousand values on the compiled one is worth
    its start. The arithmetic is the same.
@@ -38,6 +41,7 @@ _LENGTH = 1 << 24
 _REACH = 2.0**50
 _PENALTIES = 2.0**200
 _LONG = 1000  # from so many values on the loops are compiled
+_UNEQUAL = 2.0**40  # the sum of the weights over the least of them
 _WORK = 12  # starts looked at per value, beyond which dropping them is not enough
 
 
@@ -63,7 +67,7 @@ def penalised(values, penalty, weights=None):
         If an argument is out of range, or the shapes differ.
 
     Error
-        Time about linear in n (point 3): the bound of the worst case is O(n^2).
+        Time about linear in n for noise around steps, up to O(n^2) on a trend (point 3).
 
     Source
         Jackson and others 2005 for the recursion; Killick, Fearnhead, Eckley 2012 and Maidstone,
@@ -187,6 +191,9 @@ def _sequence(values, weights):
     v = checks.floats("weights", 1 if weights is None else weights, 1 / _REACH, _REACH)
     if weights is not None and v.shape != y.shape:
         raise ValueError(f"weights must have the shape {y.shape} of values, got {v.shape}")
+    if v.size > 1 and v.sum() > _UNEQUAL * v.min():
+        times = v.sum() / v.min()
+        raise ValueError(f"weights must sum to at most 2**40 times the least, got {times:g} times")
     return y, np.broadcast_to(v, y.shape)
 
 

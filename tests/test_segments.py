@@ -182,6 +182,28 @@ def test_weights_count_as_repeated_values():
         )
 
 
+def test_weights_that_running_sums_cannot_hold_are_refused():
+    for small in (2.0**-50, 2.0**-41):
+        for call in (
+            lambda v: segments.penalised([0, 1, 2], 1, v),
+            lambda v: segments.least_squares([3, 3, 3], 3, v),
+            lambda v: segments.tables([0, 5, 2], 3, v),
+        ):
+            with pytest.raises(ValueError, match=r"^weights must sum to at most 2"):
+                call([1, small, small])
+    assert segments.penalised([7.0], 1, [2.0**-50]).tolist() == [0]
+
+
+def test_the_most_unequal_weights_that_are_allowed_still_cut_right():
+    source = np.random.default_rng(8)
+    for _ in range(200):
+        y = source.integers(-50, 51, 8).astype(float)
+        v = np.append(2.0**39, np.ones(7))
+        starts = segments.least_squares(y, 8, v)
+        assert starts.size == 8 and segments.cost(y, starts, v) == 0
+        assert segments.penalised(y, 0.0, v).size >= 1
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
