@@ -25,10 +25,10 @@ from tools import frames, gallery, setup
 PARTS = (
     ("", range(0, 1)),
     ("I Foundations", range(1, 20)),
-    ("II Statistics", range(20, 40)),
-    ("III Linear queries and places", range(40, 50)),
-    ("IV Learning", range(50, 60)),
-    ("V Trust", range(60, 70)),
+    ("II Statistics", range(20, 50)),
+    ("III Linear queries and places", range(50, 60)),
+    ("IV Learning", range(60, 70)),
+    ("V Trust", range(70, 80)),
 )
 BESIDE = (
     "data/README.md",
