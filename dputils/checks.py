@@ -115,13 +115,15 @@ def probability(name, value):
     return value
 
 
-def bounds(lower, upper):
+def bounds(lower, upper, largest=None):
     """Return public bounds `lower < upper`, both finite, as Python's own numbers.
 
-    Differences of numpy's small integers would wrap around.
+    Differences of numpy's small integers would wrap around. `largest` limits their size.
     """
-    number("lower", lower)
-    number("upper", upper)
+    for name, value in (("lower", lower), ("upper", upper)):
+        number(name, value)
+        if largest is not None:
+            within(name, value, -largest, largest)
     if not lower < upper:
         raise ValueError(
             f"lower must be less than upper, got lower={_shown(lower)}, upper={_shown(upper)}"

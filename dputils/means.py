@@ -107,7 +107,7 @@ def _draw(shares, s, *, rng):
 
 def of_shares(lower, upper):
     """Return the equation of two shares: the mean is where (upper - x) f_1 = (x - lower) f_2."""
-    low, high = _bounds(lower, upper)
+    low, high = map(float, checks.bounds(lower, upper, _LARGEST))
     return lambda x: (high - x, x - low)
 
 
@@ -144,7 +144,8 @@ def estimate(noisy, equation, lower, upper):
     Source
         Kulesza, Suresh, Wang 2024; derived in the chapter on means.
     """
-    f, (low, high) = _pairs(noisy), _bounds(lower, upper)
+    f = _pairs(noisy)
+    low, high = map(float, checks.bounds(lower, upper, _LARGEST))
     at_low, at_high = _left_over(f, equation, low), _left_over(f, equation, high)
     count = at_low - at_high
     share = np.divide(at_low, count, out=np.full(count.shape, 0.5), where=count > 0)
@@ -191,7 +192,8 @@ def interval(noisy, equation, scales, lower, upper, beta, *, slack=(0.0, 0.0)):
     Source
         Fieller 1954, for normal noise; derived in the chapter on means.
     """
-    f, (low, high) = _pairs(noisy), _bounds(lower, upper)
+    f = _pairs(noisy)
+    low, high = map(float, checks.bounds(lower, upper, _LARGEST))
     b = [float(checks.within(f"scales[{i}]", scale, *_SCALES)) for i, scale in enumerate(scales)]
     step = [float(checks.not_negative(f"slack[{i}]", extra)) for i, extra in enumerate(slack)]
     checks.within("beta", checks.probability("beta", beta), *checks.BETAS)
@@ -238,10 +240,3 @@ def _pairs(noisy):
     if f.ndim == 0 or f.shape[-1] != 2:
         raise ValueError(f"noisy must have shape (..., 2), got {f.shape}")
     return f
-
-
-def _bounds(lower, upper):
-    low, high = checks.bounds(lower, upper)
-    for name, bound in (("lower", low), ("upper", high)):
-        checks.within(name, bound, -_LARGEST, _LARGEST)
-    return float(low), float(high)

@@ -67,7 +67,7 @@ def mechanism(lower, upper, epsilon_sum, epsilon_count, neighbours, *, unit="row
         raise ValueError(
             "neighbours must be 'add-remove', got 'replace-one', under which the count is public"
         )
-    low, high = _bounds(lower, upper)
+    low, high = map(float, checks.bounds(lower, upper, _LARGEST))
     moved = of_sum(low, high, neighbours, unit=unit), of_count(neighbours, unit=unit)
     scales = scale(moved[0], epsilon_sum), scale(moved[1], epsilon_count)
     total = checks.as_fraction("epsilon_sum", epsilon_sum) + checks.as_fraction(
@@ -187,7 +187,7 @@ def squared_error(f1, f2, b1, b2, lower, upper):
         The integral of 2 |x - r| P(R lies beyond x, seen from r), by Gauss-Legendre quadrature on
         pieces that shorten towards r.
     """
-    low, high = _bounds(lower, upper)
+    low, high = map(float, checks.bounds(lower, upper, _LARGEST))
     checks.positive("f2", f2)
     truth = _exact("f1", f1) / float(f2)
     slack = 1e-9 * max(1.0, abs(low), abs(high))
@@ -241,13 +241,6 @@ def split(epsilon, weights):
     largest = int(np.argmax(powers))
     shares[largest] += budget - sum(shares)
     return shares
-
-
-def _bounds(lower, upper):
-    low, high = checks.bounds(lower, upper)
-    for name, bound in (("lower", low), ("upper", high)):
-        checks.within(name, bound, -_LARGEST, _LARGEST)
-    return float(low), float(high)
 
 
 def _exact(name, value, low=-_LARGEST):

@@ -122,6 +122,10 @@ def test_bounds_are_ordered_finite_and_plain():
     )
     assert refusal(checks.bounds, -math.inf, 1) == "lower must be finite, got -inf"
     assert refusal(checks.bounds, 0, math.nan) == "upper must be finite, got nan"
+    assert checks.bounds(-2, 2, 2) == (-2, 2)
+    for ends, name in (((-3, 2), "lower"), ((-2, 3), "upper")):
+        text = f"{name} must be between -2 and 2, got {ends[name == 'upper']}"
+        assert refusal(checks.bounds, *ends, 2) == text
     lower, upper = checks.bounds(np.int8(-100), np.int8(100))
     assert upper - lower == 200  # in numpy's int8 it is -56
 
