@@ -89,7 +89,7 @@ def test_the_laplace_threshold_of_the_literature_is_near():
 
 
 def test_what_is_read_as_labels():
-    odd = ["a", "b", "a", None, 3, math.nan, b"a", ["a", "c", "a"], ("c", 5, "b"), [], {"a"}, "a\0"]
+    odd = ["a", "b", "a", None, 3, math.nan, b"a", ["a", "a", "c"], ("c", 5, "b"), [], {"a"}, "a\0"]
     one, two = (unlisted.mechanism(1, 1e-6, k).read for k in (1, 2))
     assert one(odd) == {"a": 3, "b": 1, "c": 1, "a\0": 1}
     assert two(odd) == {"a": 3, "b": 2, "c": 2, "a\0": 1}
