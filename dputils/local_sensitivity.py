@@ -1,12 +1,14 @@
-"""The median of a private column by four roads around its global sensitivity: smooth sensitivity,
-propose-test-release, sample and aggregate, inverse sensitivity.
+"""The median of a private column by two roads around its global sensitivity: noise scaled to a
+smooth bound of the local one, and the choice of a value by its distance from being a median.
+
+What `stability` has besides, a test and chunks, reads its tables here.
 
 Values are clamped to public bounds [L, U] and rounded to a public grid, as `private.to_grid` does;
 a unit has one value. Neighbours are add-remove throughout: the number n of values is private.
 
 Letters: x_1 <= ... <= x_n the values, with x_i = L for i < 1 and x_i = U for i > n; A_k the largest
 local sensitivity among all tables up to k units away; beta how fast a smooth bound may change; c
-how many smooth sensitivities are one scale of the noise; b a proposed bound.
+how many smooth sensitivities are one scale of the noise; b a bound that somebody proposes.
 
 Ranges: epsilon 1e-6 to 1e3 (smooth sensitivity: 1e-3 to 20), delta 1e-300 to 1; the bounds are at
 most 2^40 steps of the grid apart, candidates at most 2^20.
@@ -41,13 +43,59 @@ from functools import partial
 import numpy as np
 
 from dputils import checks, noise, private, selection
-from dputils.accounting.costs import Approximate, Pure
+from dputils.accounting.costs import Pure
 from dputils.accounting.mechanism import Mechanism
-from dputils.sensitivity import Sensitivity, of_scores
+from dputils.sensitivity import of_scores
 
 SMOOTH_EPSILONS = (1e-3, 20.0)
 _STEPS, _CANDIDATES = 1 << 40, 1 << 20
 _FLOOR = 2.0**-30  # of the range: a constant below which no smooth bound falls, itself smooth
+
+
+# ------------------------------------------------------------------------------ how a table is read
+
+
+def padded(values, lower, upper, grid=1):
+    """Return the lower bound, the sorted values, the upper bound, all in steps of the grid.
+
+    Private, nothing is released: what the functions below and those of `stability` begin with.
+
+    Parameters
+    ----------
+    values : list, array or column of shape (n,)
+        Private, read by `private.to_grid`.
+    lower, upper, grid : int, float or Fraction
+        Public.
+
+    Returns
+    -------
+    int64 array of shape (n + 2,)
+    """
+    low, high = _bounds(lower, upper, grid)
+    return np.concatenate([[low], np.sort(private.to_grid(values, lower, upper, grid)), [high]])
+
+
+def twice_median(table):
+    """Return twice the median of what `padded` returns, a whole number of steps: private."""
+    n = len(table) - 2
+    return int(table[(n + 1) // 2] + table[(n + 2) // 2])
+
+
+def half_steps(bound, lower, upper, grid=1):
+    """Return a public bound as a whole number of half steps of the grid.
+
+    Parameters
+    ----------
+    bound : int, float or Fraction
+        b, a multiple of grid/2 below half the range.
+    lower, upper, grid : int, float or Fraction
+    """
+    low, high = _bounds(lower, upper, grid)
+    halves = 2 * checks.as_fraction("bound", checks.positive("bound", bound))
+    halves /= checks.as_fraction("grid", grid)
+    if halves.denominator != 1 or not halves < high - low:
+        raise ValueError(f"bound must be a multiple of grid/2 below half the range, got {bound!r}")
+    return int(halves)
 
 
 # ------------------------------------------------------------------------ what the table looks like
@@ -69,7 +117,7 @@ def median(values, lower, upper, grid=1):
         (lower + upper)/2 for an empty table.
     """
     step = checks.as_fraction("grid", grid)
-    return float(_twice_median(_padded(values, lower, upper, grid)) * step / 2)
+    return float(twice_median(padded(values, lower, upper, grid)) * step / 2)
 
 
 def moves(values, lower, upper, grid=1):
@@ -87,7 +135,7 @@ def moves(values, lower, upper, grid=1):
     Source
         Nissim, Raskhodnikova, Smith 2007, section 3.1, for replace-one neighbours.
     """
-    return _windows(_padded(values, lower, upper, grid)) * (float(grid) / 2)
+    return _windows(padded(values, lower, upper, grid)) * (float(grid) / 2)
 
 
 def smooth_sensitivity(values, lower, upper, beta, grid=1):
@@ -105,7 +153,7 @@ def smooth_sensitivity(values, lower, upper, beta, grid=1):
     Source
         Nissim, Raskhodnikova, Smith 2007, Definition 2.1 and Lemma 2.3.
     """
-    return _smooth(_padded(values, lower, upper, grid), _beta(beta)) * float(grid) / 2
+    return _smooth(padded(values, lower, upper, grid), _beta(beta)) * float(grid) / 2
 
 
 def distance(values, lower, upper, bound, grid=1):
@@ -121,9 +169,9 @@ def distance(values, lower, upper, bound, grid=1):
     bound : int, float or Fraction
         b, a multiple of grid/2 below half the range.
     """
-    low, high = _bounds(lower, upper, grid)
-    halves = _half_steps(bound, low, high, grid)
-    return _distance(_padded(values, lower, upper, grid), halves)
+    halves = half_steps(bound, lower, upper, grid)
+    widths = _windows(padded(values, lower, upper, grid))
+    return int(np.searchsorted(widths, halves, side="right"))
 
 
 def rank_distances(values, lower, upper, grid=1):
@@ -250,8 +298,8 @@ def smooth_mechanism(lower, upper, grid, epsilon, *, beta=None, unit="row"):
 
 
 def _read_smooth(values, lower, upper, grid, beta, c):
-    padded, step = _padded(values, lower, upper, grid), float(grid) / 2
-    return _twice_median(padded) * step, c * step * _smooth(padded, beta)
+    table, step = padded(values, lower, upper, grid), float(grid) / 2
+    return twice_median(table) * step, c * step * _smooth(table, beta)
 
 
 def _draw_smooth(read, lower, upper, *, rng):
@@ -263,175 +311,6 @@ def _draw_smooth(read, lower, upper, *, rng):
 def _dilation(r, e):
     """The delta at e of a Laplace law and one that is e^r times as narrow, both around 0."""
     return math.exp(-(e + r) / math.expm1(r)) * -math.expm1(-r) if r else 0.0
-
-
-# ----------------------------------------------------------------------------- propose-test-release
-
-
-def threshold(epsilon, delta):
-    """Return the smallest whole t, at least 1, that geometric noise of epsilon reaches with
-    probability at most delta.
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        Of the test alone.
-    delta : float
-
-    Returns
-    -------
-    int
-        P(Z >= t) = a^t/(1 + a) <= delta, a = e^-epsilon.
-    """
-    e = float(checks.within("epsilon", epsilon, *checks.EPSILONS))
-    delta = float(checks.within("delta", checks.probability("delta", delta), *checks.DELTAS))
-    need = -math.log(delta) - math.log1p(math.exp(-e))
-    return max(1, math.ceil(need / e * (1 + 1e-12)))
-
-
-def ptr_mechanism(lower, upper, grid, bound, epsilon, delta, *, unit="row"):
-    """Return propose-test-release for the median, for a `Ledger`, exactly.
-
-    Half of epsilon tests whether the table is far from all whose local sensitivity exceeds the
-    bound; if so, the other half pays for the median with noise of scale 2 bound/epsilon. If not,
-    the answer is None.
-
-    Privacy
-        (epsilon, delta)-differentially private under add-remove, with no floating-point caveat, for
-        a `unit` that has one value. Pass `noise.SYSTEM` for a real release. Whether the test is
-        passed is a part of the release. Public: the bounds, the grid, the bound b, epsilon, delta.
-
-    Parameters
-    ----------
-    lower, upper, grid : int, float or Fraction
-    bound : int, float or Fraction
-        b, proposed without looking at the table: a multiple of grid/2, at least that, below half
-        the range.
-    epsilon, delta : float or Fraction
-    unit : str
-
-    Returns
-    -------
-    Mechanism
-        From a column of values to a float, a multiple of grid/2 within the bounds, or None.
-
-    Error
-        None with probability P(Z < t - D), D the `distance`; else geometric noise of scale 2
-        b/epsilon.
-
-    Source
-        Dwork and Lei 2009; Dwork and Roth 2014, section 7.
-    """
-    low, high = _bounds(lower, upper, grid)
-    halves = _half_steps(bound, low, high, grid)
-    half = checks.as_fraction("epsilon", checks.within("epsilon", epsilon, *checks.EPSILONS)) / 2
-    t, step = threshold(half, delta), checks.as_fraction("grid", grid)
-    for size in (1, halves):
-        checks.within("bound/epsilon", size / half, *checks.STEPS)
-    return Mechanism(
-        name=f"propose-test-release for the median, bound {float(bound):.6g}, threshold {t}",
-        costs=(Approximate(epsilon, delta),),
-        neighbours="add-remove",
-        unit=unit,
-        read=partial(_read_ptr, lower=lower, upper=upper, grid=grid, halves=halves),
-        draw=partial(
-            _draw_ptr,
-            t=t,
-            scales=(1 / half, halves / half),
-            ends=(2 * low, 2 * high),
-            step=step / 2,
-        ),
-        exact=True,
-    )
-
-
-def _read_ptr(values, lower, upper, grid, halves):
-    padded = _padded(values, lower, upper, grid)
-    return _twice_median(padded), _distance(padded, halves)
-
-
-def _draw_ptr(read, t, scales, ends, step, *, rng):
-    centre, far = read
-    tested, answer = (noise.discrete_laplace(scale, rng=rng) for scale in scales)
-    if far + tested < t:
-        return None
-    return float(min(max(centre + answer, ends[0]), ends[1]) * step)
-
-
-# ----------------------------------------------------------------------------- sample and aggregate
-
-
-def aggregate_mechanism(lower, upper, grid, chunks, epsilon, *, unit="row"):
-    """Return the mean of the medians of random chunks, for a `Ledger`, exactly.
-
-    Each unit is put into one of `chunks` chunks by a draw of its own, which depends on no other
-    unit. One unit then moves one chunk's median, by at most half the range.
-
-    Privacy
-        epsilon-differentially private under add-remove, with no floating-point caveat, for a `unit`
-        that has one value. Pass `noise.SYSTEM` for a real release. Neither the chunks nor their
-        sizes may be published. Public: the bounds, the grid, the number of chunks, epsilon.
-
-    Parameters
-    ----------
-    lower, upper, grid : int, float or Fraction
-    chunks : int
-        m, at least 1 and at most 2^20.
-    epsilon : float or Fraction
-    unit : str
-
-    Returns
-    -------
-    Mechanism
-        From a column of values to a float within the bounds.
-
-    Error
-        Noise: geometric, of scale (upper - lower)/(2 m epsilon) where m is large. Besides it, the
-        mean of the chunks' medians is not the median of the table; an empty chunk is answered by
-        the midpoint.
-
-    Source
-        Nissim, Raskhodnikova, Smith 2007, section 4, for chunks; the mean as aggregator is the
-        simplest.
-    """
-    low, high = _bounds(lower, upper, grid)
-    m = checks.integer("chunks", chunks, low=1)
-    if m > _CANDIDATES:
-        raise ValueError(f"chunks must be at most 2**20, got {m}")
-    e = checks.as_fraction("epsilon", checks.within("epsilon", epsilon, *checks.EPSILONS))
-    scale = checks.within("(upper - lower)/epsilon", (high - low) / e, *checks.STEPS)
-    step = checks.as_fraction("grid", grid)
-    return Mechanism(
-        name=f"mean of the medians of {m} random chunks",
-        costs=(Pure(epsilon),),
-        neighbours="add-remove",
-        unit=unit,
-        read=partial(_padded, lower=lower, upper=upper, grid=grid),
-        draw=partial(_draw_aggregate, m=m, scale=scale, step=step / (2 * m)),
-        exact=True,
-        sensitivity=Sensitivity((high - low) * step / (2 * m), "absolute", "add-remove", unit),
-    )
-
-
-def _draw_aggregate(padded, m, scale, step, *, rng):
-    places = noise.integers(m, len(padded) - 2, rng=rng)
-    low, high = (2 * m * int(end) for end in padded[[0, -1]])
-    above = int(_chunk_medians(padded - padded[0], places, m).sum())  # below 2^62
-    noisy = low + above + noise.discrete_laplace(scale, rng=rng)
-    return float(min(max(noisy, low), high) * step)
-
-
-def _chunk_medians(padded, places, m):
-    """Return twice the median of each of m chunks, in steps, given the chunk of each value."""
-    by_chunk = padded[1:-1][np.argsort(places, kind="stable")]
-    sizes = np.bincount(places, minlength=m)
-    starts = np.cumsum(sizes) - sizes
-    middle = np.full(m, padded[0] + padded[-1])
-    some = sizes > 0
-    first = starts[some]
-    n = sizes[some]
-    middle[some] = by_chunk[first + (n - 1) // 2] + by_chunk[first + n // 2]
-    return middle
 
 
 # ------------------------------------------------------------------------------ inverse sensitivity
@@ -505,47 +384,23 @@ def _few_enough(low, high):
         raise ValueError(f"grid must leave at most 2**20 candidates, got {high - low + 1}")
 
 
-def _half_steps(bound, low, high, grid):
-    """Return a proposed bound in half steps of the grid."""
-    halves = 2 * checks.as_fraction("bound", checks.positive("bound", bound))
-    halves /= checks.as_fraction("grid", grid)
-    if halves.denominator != 1 or not halves < high - low:
-        raise ValueError(f"bound must be a multiple of grid/2 below half the range, got {bound!r}")
-    return int(halves)
-
-
 def _beta(beta):
     return float(checks.within("beta", beta, 1e-9, 1e3))
 
 
-def _padded(values, lower, upper, grid):
-    """Return the lower bound, the sorted values, the upper bound, in steps."""
-    low, high = _bounds(lower, upper, grid)
-    return np.concatenate([[low], np.sort(private.to_grid(values, lower, upper, grid)), [high]])
-
-
-def _twice_median(padded):
-    n = len(padded) - 2
-    return int(padded[(n + 1) // 2] + padded[(n + 2) // 2])
-
-
-def _windows(padded):
+def _windows(table):
     """Return 2 A_0, ..., 2 A_n in steps (point 2)."""
-    n = len(padded) - 2
+    n = len(table) - 2
     k = np.arange(n + 1)
     starts = (n - k) // 2, (n - k + 1) // 2
-    return np.maximum(*(padded[i + k + 1] - padded[i] for i in starts))
+    return np.maximum(*(table[i + k + 1] - table[i] for i in starts))
 
 
-def _smooth(padded, beta):
+def _smooth(table, beta):
     """Return the smooth sensitivity in half steps, at least a constant share of the range."""
-    widths = _windows(padded)
+    widths = _windows(table)
     falling = np.exp(-beta * np.arange(widths.size))
     return float(max((falling * widths).max(), _FLOOR * widths[-1]))
-
-
-def _distance(padded, halves):
-    return int(np.searchsorted(_windows(padded), halves, side="right"))
 
 
 def _ranks(steps, low, high):

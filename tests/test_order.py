@@ -12,7 +12,7 @@ ORDER = (
     " accounting.composition accounting.accounts accounting.mechanism accounting.partition"
     " accounting.ledger accounting"
     " laplace geometric gaussian discrete_gaussian randomized_response samples"
-    " gaps selection quantiles local_sensitivity sparse_vector"
+    " gaps selection quantiles local_sensitivity stability sparse_vector"
     " ratios means composites histograms thresholds unlisted partitions contributions"
     " metrics policies workloads synthetic functional regression preprocessing trees gradient local"
     " law_tests misses audit attacks"
