@@ -13,7 +13,7 @@ ORDER = (
     " accounting.ledger accounting"
     " laplace geometric gaussian discrete_gaussian randomized_response samples"
     " gaps selection quantiles local_sensitivity stability sparse_vector"
-    " ratios means composites graphs histograms thresholds unlisted shrinkage partitions"
+    " ratios means composites graphs histograms thresholds unlisted shrinkage partitions boundaries"
     " contributions metrics policies workloads synthetic functional regression preprocessing trees"
     " gradient local"
     " law_tests misses audit attacks"
