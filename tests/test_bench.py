@@ -44,6 +44,6 @@ def test_the_table_has_one_header_and_rows_of_one_shape(monkeypatch, capsys):
     assert rows[0].endswith(" 2") and rows[0].index("numpy") == header.index("peer")
     with pytest.raises(
         SystemExit,
-        match="no benchmark 'speed'; there are: composition, gaussian, histograms, noise",
+        match="no benchmark 'speed'; there are: boundaries, composition, gaussian",
     ):
         command.main(["speed"])
