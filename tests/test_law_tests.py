@@ -93,6 +93,10 @@ def residues_of_steps(r):
     return law_tests.residues(z, geometric_law(scale), r.random(z.shape))
 
 
+def agreeing_numbers(r):
+    return law_tests.agreements(noise.discrete_laplace(0.7, (60, 2), rng=r), geometric_law(0.7))
+
+
 def three_outcomes(r):
     law = np.array([0.5, 0.3, 0.2])
     return law_tests.outcomes(r.choice(3, (60, 2), p=law), law, "abc")
@@ -107,6 +111,7 @@ def three_outcomes(r):
         lambda r: law_tests.tails(r.random((60, 2))),
         coarse_repeats,
         frequent_zeros,
+        agreeing_numbers,
         residues_of_steps,
         three_outcomes,
     ],
@@ -287,6 +292,21 @@ def test_a_single_release_without_noise_is_caught():
     samples[1234, 1] = 0.0
     found = law_test(samples, laplace_law())
     assert not found.passes() and found.where == "coordinate 2, equal to the truth"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("k", [2, 6])
+def test_noise_that_is_nearly_always_0_and_used_twice_is_caught(k, sign):
+    """Scale 0.3: 93 % are 0. Some 210 of 3,000 rows show a number, of which 7 may agree."""
+    z = noise.discrete_laplace(0.3, (3000, k), rng=rng())
+    law = geometric_law(0.3)
+    assert audit.law_test(z, law, discrete=True, rng=rng()).passes()
+    z[:, 1] = sign * z[:, 0]
+    assert not audit.law_test(z, law, discrete=True, rng=rng()).passes()
+    z = noise.discrete_laplace(0.3, (3000, k), rng=rng())
+    z[1::2, 1] = sign * z[::2, 0]
+    test = audit.law_test(z, law, discrete=True, rng=rng())
+    assert not test.passes() and "of the release before" in test.where
 
 
 def test_integers_that_equal_the_truth_too_often_are_caught():
