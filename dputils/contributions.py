@@ -65,8 +65,45 @@ def rows(owners):
     ValueError
         If `owners` has another shape, or a dtype that holds neither numbers nor texts.
     """
-    codes = _codes(owners)
+    codes = persons(owners)
     return np.bincount(codes[codes >= 0]).astype(np.int64)
+
+
+def persons(owners):
+    """Return the person of each row as a number: 0, 1, ... in the order of their first rows.
+
+    Privacy
+        None: these are exact values of private data.
+
+    Parameters
+    ----------
+    owners : list, array or column of shape (n,)
+        Private, as in `rows`.
+
+    Returns
+    -------
+    int64 array of shape (n,)
+        -1 for a row of no person.
+    """
+    import pandas as pd
+
+    if hasattr(owners, "shape") and len(owners.shape) != 1:
+        raise ValueError(f"owners must have shape (n,), got {tuple(owners.shape)}")
+    if not hasattr(owners, "dtype") and not isinstance(owners, (list, tuple, range)):
+        kind = type(owners).__name__
+        raise ValueError(f"owners must be a list or an array of shape (n,), got type {kind}")
+    dtype = getattr(owners, "dtype", np.dtype(object))
+    if getattr(dtype, "kind", "O") not in private.NUMBERS + "OUT":
+        raise ValueError(f"owners must be numbers or texts, got type {dtype}")
+    exact = isinstance(dtype, np.dtype) and dtype.str in _READ_AT_ONCE
+    if exact and not np.ma.isMA(owners):
+        return pd.factorize(np.asarray(owners))[0].astype(np.int64)  # -1 for NaN
+    cells = np.ma.getdata(owners).astype(object) if np.ma.isMA(owners) else owners
+    if np.ma.isMA(owners):
+        cells[np.ma.getmaskarray(owners)] = None
+    seen = {None: -1}
+    codes = (seen.setdefault(_name(cell), len(seen) - 1) for cell in cells)
+    return np.fromiter(codes, dtype=np.int64)
 
 
 def of_person(most, rule, norm="l1", *, unit="person"):
@@ -191,35 +228,12 @@ def _read(table, bins):
     """Return the codes of the persons and the bins of the rows, sorted by person."""
     if not isinstance(table, tuple) or len(table) != 2:
         raise ValueError("value must be a pair (owners, places) of columns")
-    owners, places = _codes(table[0]), private.to_grid(table[1], 0, bins, 1)
+    owners, places = persons(table[0]), private.to_grid(table[1], 0, bins, 1)
     if owners.size != places.size:
         raise ValueError("owners and places must have the same length")
     order = np.argsort(owners, kind="stable")
     order = order[np.count_nonzero(owners < 0) :]  # without the rows of nobody
     return owners[order], np.minimum(places[order], bins - 1)
-
-
-def _codes(owners):
-    """Return the persons as numbers 0, 1, ... in the order of their first rows, -1 for nobody."""
-    import pandas as pd
-
-    if hasattr(owners, "shape") and len(owners.shape) != 1:
-        raise ValueError(f"owners must have shape (n,), got {tuple(owners.shape)}")
-    if not hasattr(owners, "dtype") and not isinstance(owners, (list, tuple, range)):
-        kind = type(owners).__name__
-        raise ValueError(f"owners must be a list or an array of shape (n,), got type {kind}")
-    dtype = getattr(owners, "dtype", np.dtype(object))
-    if getattr(dtype, "kind", "O") not in private.NUMBERS + "OUT":
-        raise ValueError(f"owners must be numbers or texts, got type {dtype}")
-    exact = isinstance(dtype, np.dtype) and dtype.str in _READ_AT_ONCE
-    if exact and not np.ma.isMA(owners):
-        return pd.factorize(np.asarray(owners))[0].astype(np.int64)  # -1 for NaN
-    cells = np.ma.getdata(owners).astype(object) if np.ma.isMA(owners) else owners
-    if np.ma.isMA(owners):
-        cells[np.ma.getmaskarray(owners)] = None
-    seen = {None: -1}
-    codes = (seen.setdefault(_name(cell), len(seen) - 1) for cell in cells)
-    return np.fromiter(codes, dtype=np.int64)
 
 
 def _name(cell):

@@ -218,7 +218,7 @@ def test_how_one_owner_is_read_does_not_depend_on_another():
     for _ in range(1000):
         chosen = stream.permutation(len(of))[: stream.integers(1, len(of))]
         cells, people = zip(*(of[j] for j in chosen))
-        codes = contributions._codes(list(cells))
+        codes = contributions.persons(list(cells))
         code_of = {}
         for code, person in zip(codes.tolist(), people):
             assert (code < 0) == (person < 0)

@@ -81,3 +81,65 @@ def _hours(user, own, made, rng):
     return np.where(
         own, (of_own + rng.integers(-1, 2, user.size)) % 168, np.where(worker, *by[::-1])
     )
+
+
+KINDS = ("commuters", "evening people", "weekend people")
+_SHARE = (0.5, 0.3, 0.2)  # of the persons, by kind
+_OF_KIND = 0.5  # of a person's check-ins are at venues that their kind likes
+
+
+def kinds_of_users(persons=3000, venues=600, *, spread=1.0, seed=0):
+    """Return a made table of check-ins by persons of three kinds.
+
+    Privacy
+        Nobody is in it: all is drawn from a seeded generator.
+
+    How it is drawn: each person is of one of the `KINDS`, with probability 0.5, 0.3 and 0.2, and
+    makes round(9 exp(spread Z)) check-ins, at least 1, Z normal. Two in three are at the hours of
+    the kind: 7 to 9 and 17 to 19 on working days, 19 to 23 on working days, 10 to 17 at the
+    weekend; the others at any hour. Venues are drawn in the proportions 1, 1/2, 1/3, ...: for half
+    of the check-ins among all of them, for the others among those whose number leaves the remainder
+    of the kind, 0, 1 or 2, when divided by 3.
+
+    Parameters
+    ----------
+    persons, venues : int
+        At least 1 and 3.
+    spread : float
+        0 to 3: how uneven persons are.
+    seed : int
+
+    Returns
+    -------
+    pandas.DataFrame
+        user (0 to persons - 1), venue (0 to venues - 1), hour (of the week, 0 to 167, Monday 0:00
+        first), kind (0, 1, 2: what a real table does not say), in random order.
+    """
+    import pandas as pd
+
+    n, v = checks.integer("persons", persons, low=1), checks.integer("venues", venues, low=3)
+    spread = checks.within("spread", spread, 0, 3)
+    rng = np.random.default_rng([checks.integer("seed", seed, low=0), 36])
+    kind = rng.choice(3, n, p=_SHARE)
+    made = np.maximum(1, np.rint(9 * np.exp(spread * rng.standard_normal(n)))).astype(np.int64)
+    user = rng.permutation(np.repeat(np.arange(n), made))
+    of = kind[user]
+    liked = of + 3 * _ranks(v // 3, user.size, rng)
+    venue = np.where(rng.random(user.size) < _OF_KIND, liked, _ranks(v, user.size, rng))
+    usual = _usual_hours(of, rng)
+    hour = np.where(rng.random(user.size) < 2 / 3, usual, rng.integers(168, size=user.size))
+    return pd.DataFrame({"user": user, "venue": venue, "hour": hour, "kind": of})
+
+
+def _ranks(count, size, rng):
+    """Return ranks 0 to count - 1, drawn in the proportions 1, 1/2, 1/3, ..."""
+    popular = 1 / np.arange(1, count + 1)
+    return rng.choice(count, size, p=popular / popular.sum())
+
+
+def _usual_hours(kind, rng):
+    """Return an hour of the week as the kind of each check-in's person has it."""
+    work = 24 * rng.integers(5, size=kind.size) + rng.choice([7, 8, 17, 18], kind.size)
+    evening = 24 * rng.integers(5, size=kind.size) + rng.integers(19, 23, kind.size)
+    weekend = 24 * rng.integers(5, 7, kind.size) + rng.integers(10, 17, kind.size)
+    return np.choose(kind, [work, evening, weekend])
