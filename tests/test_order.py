@@ -14,7 +14,7 @@ ORDER = (
     " laplace geometric gaussian discrete_gaussian randomized_response samples"
     " gaps selection quantiles local_sensitivity stability sparse_vector"
     " ratios means composites graphs histograms thresholds unlisted shrinkage partitions boundaries"
-    " contributions clustering metrics policies workloads synthetic functional regression"
+    " contributions clustering methods metrics policies workloads synthetic functional regression"
     " preprocessing trees gradient local"
     " law_tests misses audit attacks"
     " book book.parameters book.statement book.chapter book.plots book.sources book.data book.made"
