@@ -68,6 +68,7 @@ REASONS = {
     "gaussian.variance": "one of the names that each mechanism has",
     "geometric.sum_release": "`sum_mechanism` without a ledger",
     "law_tests.Finding": "what each comparison returns",
+    "metrics.Metric": "what `attributes` and its like return",
     "misses.Misses": "what `would_miss` returns",
     "misses.law_distance": "the distance behind `would_miss`, tested alone",
     "private.answer": "the reading of `reals` and `integers`, tested alone",
