@@ -429,3 +429,37 @@ def _at_most(name, size):
 
 def _rounds(rounds):
     return checks.within("rounds", checks.integer("rounds", rounds, low=1), 1, _ROUNDS)
+
+
+# ------------------------------------------------------------------------------------- a paid start
+
+
+def spread(totals, width, cells, n):
+    """Return a first guess from noisy totals of blocks: evenly in each block.
+
+    Privacy
+        Computed from what was released and is public; the totals must have been paid for.
+
+    Parameters
+    ----------
+    totals : array of shape (ceil(cells/width),)
+        Noisy counts of blocks of `width` cells, the last block shorter if they do not fit; at most
+        2^70 in absolute value. They are cut off at 1/2 and n, so that the guess is positive.
+    width, cells : int
+    n : number
+        Of persons, public: the sum of the guess.
+
+    Returns
+    -------
+    array of shape (cells,)
+    """
+    N = checks.within("cells", checks.integer("cells", cells, low=1), 1, _MOST)
+    width = checks.within("width", checks.integer("width", width, low=1), 1, N)
+    n = checks.within("n", checks.positive("n", n), 1, float(_PERSONS))
+    totals = checks.floats("totals", totals, -(2.0**70), 2.0**70)
+    starts = np.arange(0, N, width)
+    if totals.shape != starts.shape:
+        raise ValueError(f"totals must be {starts.size} numbers, got {totals!r}")
+    sizes = np.diff(starts, append=N)
+    y = np.repeat(np.clip(totals, 0.5, n) / sizes, sizes)
+    return y * (n / y.sum())
