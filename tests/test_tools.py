@@ -269,7 +269,7 @@ def test_under_another_matplotlib_only_the_coarse_picture_counts():
 
 def test_a_notebook_that_takes_too_long_is_refused(monkeypatch, tmp_path):
     kernel = SimpleNamespace(km=SimpleNamespace(provisioner=SimpleNamespace(pid=os.getpid())))
-    assert 0 < strict.kernel_seconds(kernel) < 600
+    assert 0 < strict.kernel_seconds(kernel) <= sum(os.times()[:4])
     cells = [v4.new_code_cell("1", execution_count=1), v4.new_code_cell("2", execution_count=2)]
     nb = v4.new_notebook(cells=cells)
     parent = SimpleNamespace(nb=nb, kernel=kernel)
