@@ -67,3 +67,26 @@ def test_a_run_that_takes_every_worker_with_it_is_a_failed_row_without_addresses
         future = client.submit(os._exit, 1, key=("sweep", "run"))
         row = {"status": "failed", "error": "it has taken 3 workers with it"}
         assert engine._outcome(future) == (row, None)
+
+
+def test_a_worker_ends_without_taking_its_objects_apart(tmp_path):
+    trace = str(tmp_path / "trace")
+
+    def leave():
+        import os
+        import sys
+
+        class Left:
+            def __del__(self, make=os.mkdir):
+                make(trace)
+
+        sys.left_behind = Left()
+
+    for prepared in (False, True):
+        with engine.local(1)() as client:
+            if prepared:
+                client.run(lambda: bool(engine._parent()))
+            client.submit(leave).result()
+        assert os.path.exists(trace) is not prepared
+        if not prepared:
+            os.rmdir(trace)

@@ -6,11 +6,15 @@ and its run is given to another one; a run that has taken three workers with it 
 scheduler is lost, the runs that were out are handed out again as soon as it is back.
 """
 
+import atexit
 import contextlib
 import functools
 import itertools
 import logging
+import multiprocessing
+import os
 import signal
+import sys
 import time
 import uuid
 from multiprocessing import resource_tracker
@@ -43,7 +47,7 @@ def local(jobs):
                     n_workers=jobs,
                     threads_per_worker=1,
                     memory_limit=0,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",  # of this machine only, any free port
                     silence_logs=logging.CRITICAL,
                 )
             with cluster, _client(cluster) as client:
@@ -216,8 +220,19 @@ def _version(origin):
 @functools.cache
 def _parent():
     """Return the warm parent of this worker's kernels, None where there is no fork."""
+    if multiprocessing.parent_process():  # a worker under a nanny
+        atexit.register(_end)
     with run.environment():
         return kernels.start() if kernels.can_fork() else None
+
+
+def _end():
+    """End a worker's process without taking its objects apart: the event loop of a run that was cut
+    off would complain of that.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
 
 
 def _must_be(wanted, path):
