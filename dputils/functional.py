@@ -3,10 +3,11 @@ fit minimises.
 
 Letters: d columns and n rows; b the scale of the noise. Each column, and the response y, has public
 bounds and is measured from the middle of its range in units of half the range: it lies between -1
-and 1. A row x has length p: its d values, and a 1 with an intercept. The squared error of weights w
-over a table is w'Mw - 2v'w plus a constant, with M the sum of x x' and v that of y x. Its
-coefficients are those of the monomials w_j w_l with j <= l, in which the two entries of M off the
-diagonal are taken together, and of the w_j. The constant moves no minimum: it is not computed.
+and 1. A row x has length p: its d values, and a 1 with an intercept. The squared error of weights
+theta over a table is theta'G theta - 2h'theta plus a constant, with G the sum of x x' and h that of
+y x. Its coefficients are those of the monomials theta_j theta_l with j <= l, in which the two
+entries of G off the diagonal are taken together, and of the theta_j. The constant moves no minimum:
+it is not computed.
 
 Ranges: d 1 to 1000; bounds up to 1e12 in size; grids of 1 to 2^15 steps, as long as the noise has a
 scale of at most 2^50 of the grid's squared steps.
@@ -29,21 +30,22 @@ _CHUNK = 1 << 12  # rows in the processor's cache; their products are whole floa
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """A published squared error as a function of the weights: w'Mw - 2v'w, without its constant.
+    """A published squared error as a function of the weights: theta'G theta - 2h'theta, without
+    its constant.
 
     Parameters
     ----------
     quadratic : array of shape (p, p)
-        M, symmetric; not always positive definite. All three arrays are read-only.
+        G, symmetric; not always positive definite. All three arrays are read-only.
     linear : array of shape (p,)
-        -2v. With an intercept its weight is the last one.
+        -2h. With an intercept its weight is the last one.
     sd : float
-        The standard deviation of the noise of one coefficient; off the diagonal M has half of it.
+        The standard deviation of the noise of one coefficient; off the diagonal G has half of it.
     columns : tuple of pairs of floats
         The public bounds of the d columns.
     response : pair of floats
     coefficients : int64 array
-        As they were drawn, in steps: M in the order of `numpy.triu_indices(p)`, with both entries
+        As they were drawn, in steps: G in the order of `numpy.triu_indices(p)`, with both entries
         off the diagonal together, then -2v.
     """
 
@@ -65,7 +67,7 @@ class Fit:
         In the units of the data.
     intercept : float
     dropped : int
-        In how many directions (eigenvectors of M) the eigenvalue, with the ridge, was at most
+        In how many directions (eigenvectors of G) the eigenvalue, with the ridge, was at most
         `trim` standard deviations of the noise. If it is not 0, the fit is no minimum: the weights
         are 0 in these directions, or in all if none were to be trimmed.
     """
@@ -330,9 +332,9 @@ def minimise(objective, *, ridge=0.0, trim=None):
     ----------
     objective : Objective
     ridge : float
-        At least 0: this many standard deviations of the noise are added to the diagonal of M.
+        At least 0: this many standard deviations of the noise are added to the diagonal of G.
     trim : float, optional
-        Leave out the directions (eigenvectors of M) whose eigenvalue, with the ridge, is at most
+        Leave out the directions (eigenvectors of G) whose eigenvalue, with the ridge, is at most
         `trim` standard deviations of the noise, and minimise in the others. Without it all weights
         are 0 unless M with the ridge is positive definite: a saddle point is not solved for.
 

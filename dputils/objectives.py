@@ -1,20 +1,22 @@
 """Fits made private by noise on their output or in their objective: losses, exact minimisers, laws.
 
-Letters: x_i the rows of X, cut to length B (1 in the chapter); y_i the labels; w the coefficients;
-z = x'w; phi(z, y) a loss that is convex in z, with slope |dphi/dz| <= L and curvature
-d^2 phi/dz^2 <= c; Lambda the ridge; v the push, b its scale. The objective is a sum, not a mean:
+Letters: x_i the rows of X, cut to length B (1 in the chapter); y_i the labels; theta the
+coefficients; z = x'theta; phi(z, y) a loss that is convex in z, with slope |dphi/dz| <= L and
+curvature d^2 phi/dz^2 <= c; Lambda the ridge; v the push, b its scale. The objective is a sum, not
+a mean:
 
-    F(w) = sum_i phi(x_i'w, y_i) + Lambda |w|^2/2.
+    F(theta) = sum_i phi(x_i'theta, y_i) + Lambda |theta|^2/2.
 
 Its gradient grows by at least Lambda times the distance, which is all that the sensitivity of the
-minimiser needs (`of_fit`). Objective perturbation minimises F(w) + v'w for a random v; its law
-needs the curvature as well (`shares`).
+minimiser needs (`of_fit`). Objective perturbation minimises F(theta) + v'theta for a random v; its
+law needs the curvature as well (`shares`).
 
 A minimiser counts as found where the gradient is at most `STOP` L B long. What this leaves open is
 paid for: by the sensitivity in `output_mechanism`, by a second, small noise in
 `objective_mechanism`. In real arithmetic every fit ends there. In floating point it does so where
-the rounding errors of a gradient are shorter. They are of the order of 1e-16 n B (L + c B |w|),
-where |w| <= 2 |v|/Lambda + sqrt(2 n phi(0)/Lambda), since the objective is no larger than at w = 0.
+the rounding errors of a gradient are shorter. They are of the order of 1e-16 n B (L + c B |theta|),
+where |theta| <= 2 |v|/Lambda + sqrt(2 n phi(0)/Lambda), since the objective is no larger than at
+theta = 0.
 The ranges below keep this under the stop for the two losses here, v = 0 and up to 10,000 rows; no
 fit of such tables that was tried, with or without v, ended above it. The noises and the fits are
 floating point and serve experiments.
@@ -52,7 +54,7 @@ _MOVED = {"add-remove": 1, "replace-one": 2}  # gradients of one row between nei
 
 @dataclass(frozen=True)
 class Loss:
-    """A convex loss phi(z, y) of a prediction z = x'w.
+    """A convex loss phi(z, y) of a prediction z = x'theta.
 
     Parameters
     ----------
@@ -99,7 +101,8 @@ def capped_squares(cap, bound):
     ----------
     cap : float
         Public: L, at least a hundredth of the bound. Where |z - y| <= cap the loss is
-        (z - y)^2/2. With cap = B R + bound this is so for all rows and all w of length at most R.
+        (z - y)^2/2. With cap = B R + bound this is so for all rows and all theta
+        of length at most R.
     bound : float
         Public: labels are clamped to [-bound, bound]; missing ones count as 0.
 
@@ -164,13 +167,13 @@ def read(value, loss, columns, norm):
     return gaussian.clip_rows(rows, norm), loss.labels(labels)
 
 
-def gradient(loss, rows, labels, ridge, w):
-    """Return the gradient of F at w, shape (d,): sum_i phi'(x_i'w, y_i) x_i + Lambda w."""
-    return loss.first(rows @ w, labels) @ rows + ridge * w
+def gradient(loss, rows, labels, ridge, theta):
+    """Return the gradient of F, shape (d,): sum_i phi'(x_i'theta, y_i) x_i + Lambda theta."""
+    return loss.first(rows @ theta, labels) @ rows + ridge * theta
 
 
 def minimise(loss, rows, labels, ridge, push=0.0, *, stop=STOP):
-    """Return the w that minimises F(w) + push'w, by Newton's method.
+    """Return the theta that minimises F(theta) + push'theta, by Newton's method.
 
     A step ends where the gradient is half as long as it ever was, or where the objective still
     falls along the step, but at most half as steeply. The first happens finitely often, and the
@@ -195,30 +198,30 @@ def minimise(loss, rows, labels, ridge, push=0.0, *, stop=STOP):
     float array of shape (d,)
         At most stop/Lambda from the minimiser, unless it gave up.
     """
-    w = np.zeros(rows.shape[1])
-    slope = gradient(loss, rows, labels, ridge, w) + push
+    theta = np.zeros(rows.shape[1])
+    slope = gradient(loss, rows, labels, ridge, theta) + push
     flattest = np.linalg.norm(slope)
     for _ in range(_STEPS):
         if flattest <= stop:
             break
-        step = _newton(loss, rows, labels, ridge, w, slope)
+        step = _newton(loss, rows, labels, ridge, theta, slope)
         low, high, part, falls = 0.0, np.inf, 1.0, slope @ step
         for _ in range(_TRIALS):
-            near = w - part * step
+            near = theta - part * step
             there = gradient(loss, rows, labels, ridge, near) + push
             length = np.linalg.norm(there)
             if length <= flattest / 2 or 0 <= there @ step <= falls / 2:
                 break
             low, high = (part, high) if there @ step > 0 else (low, part)
             part = min(2 * part, (low + high) / 2)
-        w, slope, flattest = near, there, min(flattest, length)
-    return w
+        theta, slope, flattest = near, there, min(flattest, length)
+    return theta
 
 
-def _newton(loss, rows, labels, ridge, w, slope):
-    """Return the inverse of the second derivatives of F at w, times a gradient."""
-    bend = (rows.T * loss.second(rows @ w, labels)) @ rows
-    bend.flat[:: len(w) + 1] += ridge
+def _newton(loss, rows, labels, ridge, theta, slope):
+    """Return the inverse of the second derivatives of F at theta, times a gradient."""
+    bend = (rows.T * loss.second(rows @ theta, labels)) @ rows
+    bend.flat[:: len(theta) + 1] += ridge
     sizes, axes = np.linalg.eigh(bend)
     return axes @ (slope @ axes / np.maximum(sizes, ridge))  # none is below, but for rounding
 
@@ -396,8 +399,8 @@ def output_mechanism(loss, columns, norm, ridge, epsilon, neighbours, *, unit="r
     Returns
     -------
     Mechanism
-        It reads a pair (X, y) and releases w, shape (d,). Its law is that of the Euclidean length
-        of the release minus the fit, at c epsilon.
+        It reads a pair (X, y) and releases theta, shape (d,). Its law is that of the Euclidean
+        length of the release minus the fit, at c epsilon.
 
     Raises
     ------
@@ -429,7 +432,9 @@ def output_mechanism(loss, columns, norm, ridge, epsilon, neighbours, *, unit="r
 
 
 def objective_mechanism(loss, columns, norm, ridge, epsilon, neighbours, *, unit="row"):
-    """Return objective perturbation, for a `Ledger`: the minimiser of F(w) + v'w for a random v.
+    """Return objective perturbation, for a `Ledger`: the minimiser of F(theta) + v'theta.
+
+    Here v is random.
 
     Privacy
         As `output_mechanism`. A second noise, of scale 2 stop/(Lambda epsilon/100), covers a fit
@@ -443,9 +448,9 @@ def objective_mechanism(loss, columns, norm, ridge, epsilon, neighbours, *, unit
     Returns
     -------
     Mechanism
-        It reads a pair (X, y) and releases w, shape (d,). Its sensitivity is that of the gradient.
-        Its law is that of the Euclidean length of v at c epsilon: of the gradient of F at the
-        release, up to the second noise.
+        It reads a pair (X, y) and releases theta, shape (d,). Its sensitivity is that of the
+        gradient. Its law is that of the Euclidean length of v at c epsilon: of the gradient of F
+        at the release, up to the second noise.
 
     Raises
     ------
