@@ -28,7 +28,7 @@ Source
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -50,6 +50,7 @@ _NORMS = (1e-40, 1e40)
 _EIGENVALUE = 1 + Fraction(1, 1 << 10)  # its sensitivity, with what LAPACK rounds
 _COLUMNS = 1000  # of AdaSSP: the rounding of an eigenvalue grows with them
 _PIECE = 1 << 18  # numbers of X worked on at a time: they stay in the processor's cache
+_MANY = 1 << 17  # numbers of a piece from which on the pass over it is compiled
 METHODS = ("inverse", "ridge", "spectral")
 
 
@@ -176,16 +177,54 @@ def _whole(X, y, bounds, space):
     rows, responses = private.floats(X), private.floats(y)
     records = space[: len(rows)]
     steps, last = records[:, : bounds.columns], records[:, bounds.columns]
+    compiled = rows.size >= _MANY
+    written = _compiled(_round_and_shorten) if compiled else _round
     with np.errstate(all="ignore"):  # a warning would tell of the rows
-        np.multiply(rows, STEPS / bounds.norm, out=steps)
-        np.clip(responses * (STEPS / bounds.response), -STEPS, STEPS, out=last)
-        np.rint(records, out=records)
-        squares = np.vecdot(steps, steps)
+        squares = written(rows, responses, STEPS / bounds.norm, STEPS / bounds.response, records)
         odd = np.flatnonzero(~(squares <= _SQUARE))
         if odd.size:
             steps[odd] = _shortened(steps[odd], squares[odd], rows, odd, bounds.norm)
     records[np.isnan(last)] = 0
     return records
+
+
+def _round(rows, responses, per_x, per_y, records):
+    """Write the records in whole steps, not yet shortened; return the squared length of each x."""
+    steps, last = records[:, : rows.shape[1]], records[:, rows.shape[1]]
+    np.multiply(rows, per_x, out=steps)
+    np.clip(responses * per_y, -STEPS, STEPS, out=last)
+    np.rint(records, out=records)
+    return np.vecdot(steps, steps)
+
+
+def _round_and_shorten(rows, responses, per_x, per_y, records):
+    """Do what `_round` and, up to 2^53, `_shortened` do, with one look at a row; to be compiled."""
+    n, d = rows.shape
+    squares = np.empty(n)
+    for i in range(n):
+        square, nearest = 0.0, 0.0
+        for j in range(d):
+            step = np.rint(rows[i, j] * per_x)
+            records[i, j] = step
+            square += step * step
+        if _SQUARE < square < _EXACT:
+            factor = STEPS / np.sqrt(square)
+            for j in range(d):
+                nearest += np.rint(records[i, j] * factor) ** 2
+            for j in range(d):
+                exact = records[i, j] * factor
+                records[i, j] = np.rint(exact) if nearest <= _SQUARE else np.trunc(exact)
+            square = 0.0
+        squares[i] = square
+        records[i, d] = np.rint(min(max(responses[i] * per_y, -STEPS), STEPS))
+    return squares
+
+
+@lru_cache(None)
+def _compiled(kernel):
+    import numba
+
+    return numba.njit(cache=True, error_model="numpy", fastmath={"reassoc"})(kernel)
 
 
 def _shortened(steps, squares, rows, odd, norm):

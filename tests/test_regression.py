@@ -2,9 +2,11 @@
 
 import itertools
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dputils import audit, discrete_gaussian, gaussian, noise, regression
@@ -67,6 +69,31 @@ def test_no_row_is_longer_than_the_bound_in_whole_steps(d):
     assert np.abs(steps - kept).max() <= 1.5
 
 
+@pytest.mark.parametrize("d", [1, 3, 50])
+def test_the_compiled_pass_writes_the_same_records(d, monkeypatch):
+    rng = np.random.default_rng(3)
+    bounds = regression.Bounds(d, 1.0, 2.0)
+    X = rng.normal(size=(4000, d)) / math.sqrt(d)  # about half of the rows are too long
+    X *= 10.0 ** rng.choice([0, 0, 0, 3, -3, 5, 100, 300], size=4000)[:, None]
+    X[:1000] = np.rint(X[:1000] * 20) / 40 * (1 + 2**-15)  # ties of rounding
+    y = rng.normal(size=4000) * 3
+    X[7, 0], X[8, -1], X[9, 0], y[10], y[11], y[12] = math.nan, math.inf, -math.inf, *[math.nan] * 3
+    y[13], y[14] = math.inf, -math.inf
+    records = {}
+    for many in (1, 1 << 60):
+        monkeypatch.setattr(regression, "_MANY", many)
+        records[many] = regression._whole(X, y, bounds, np.zeros((4000, d + 2)))
+    plain, compiled = records.values()
+    assert np.array_equal(plain, compiled)
+    with np.errstate(over="ignore"):
+        short = X.astype(np.float32)
+    for array in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], short):
+        monkeypatch.setattr(regression, "_MANY", 1)
+        got = regression._whole(array, y, bounds, np.zeros((4000, d + 1)))
+        monkeypatch.setattr(regression, "_MANY", 1 << 60)
+        assert np.array_equal(got, regression._whole(array, y, bounds, np.zeros((4000, d + 1))))
+
+
 def test_sums_are_those_of_the_clamped_rows_up_to_rounding():
     X, y = table(5000)
     got = regression.sums((X, y), BOUNDS)
@@ -113,9 +140,36 @@ def test_an_empty_table_is_answered(empty):
     assert np.isfinite(fit.coefficients).all()
 
 
-def test_data_frames_and_columns_are_read():
-    import pandas as pd
+@pytest.mark.parametrize("make", [regression.ssp_mechanism, regression.adassp_mechanism])
+def test_a_file_is_released_piece_by_piece_in_a_fraction_of_its_memory(make, tmp_path):
+    X, y = table(120_000)
+    path = tmp_path / "table.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y}).to_csv(path, index=False)
+    rows = []
 
+    def pieces():
+        with pd.read_csv(path, chunksize=2000) as read:
+            for piece in read:
+                rows.append(len(piece))
+                yield piece[["a", "b", "c"]], piece["y"]
+
+    release = make(BOUNDS, "add-remove", 1.0, DELTA)
+    one = Ledger(1.0, DELTA, neighbours="add-remove", unit="row", account="gaussian")
+    whole = one.release("whole", release, (X, y), rng=np.random.default_rng(5))
+    other = Ledger(1.0, DELTA, neighbours="add-remove", unit="row", account="gaussian")
+    tracemalloc.start()
+    try:
+        fit = other.release("pieces", release, pieces(), rng=np.random.default_rng(5))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows == [2000] * 60  # each piece was read once
+    assert np.array_equal(fit.gram, whole.gram) and np.array_equal(fit.products, whole.products)
+    assert np.array_equal(fit.coefficients, whole.coefficients)
+    assert most < (X.nbytes + y.nbytes) / 3
+
+
+def test_data_frames_and_columns_are_read():
     X, y = table(20)
     frame = pd.DataFrame(X)
     exact = regression.sums((X, y), BOUNDS)
