@@ -3,6 +3,7 @@ against its law, minima against least squares, and refusals.
 """
 
 import itertools
+import math
 import warnings
 
 import numpy as np
@@ -310,5 +311,152 @@ def test_a_higher_trim_drops_more():
     ],
 )
 def test_refusals(named, call):
+    with pytest.raises(ValueError, match=named):
+        call()
+
+
+def expanded(x, s, intercept):
+    """8 times the coefficients of ln 2 - sz/2 + z^2/8 of one row, without the constant."""
+    row = np.append(x, 1.0) if intercept else np.asarray(x)
+    i, j = np.triu_indices(len(row))
+    return np.concatenate([row[i] * row[j] * np.where(i == j, 1, 2), -4 * s * row])
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_the_sensitivity_of_the_expanded_loss_on_the_box_is_exact(d, intercept, neighbours):
+    corners = itertools.product((-1, 0, 1), repeat=d)
+    rows = np.array([expanded(x, s, intercept) for x in corners for s in (-1, 1)])
+    stated = functional.of_logistic(d, neighbours, intercept=intercept)
+    assert furthest(rows, neighbours) == stated.size
+    assert stated.norm == "l1" and isinstance(stated.size, int)
+
+
+@pytest.mark.parametrize("radius, d", [(0.4, 1), (0.4, 3), (1.0, 2), (1.0, 5), (1.2, 3), (0.1, 4)])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_sensitivity_of_the_expanded_loss_on_the_ball_is_a_bound(radius, d, intercept):
+    x = rng(d).normal(size=(3000, d))
+    x *= radius * rng(1).choice([1, 1, 0.3, 0.7], (3000, 1)) / np.linalg.norm(x, axis=1)[:, None]
+    x[: d + 1] = radius / np.sqrt(d)
+    x = x[np.abs(x).max(axis=1) <= 1]
+    s = rng(2).choice([-1, 1], len(x))
+    rows = np.array([expanded(a, b, intercept) for a, b in zip(x, s, strict=True)])
+    joined = functional.of_logistic(d, "add-remove", intercept=intercept, radius=radius).size
+    replaced = functional.of_logistic(d, "replace-one", intercept=intercept, radius=radius).size
+    assert furthest(rows, "add-remove") == pytest.approx(joined, rel=1e-12)
+    assert 0.93 * replaced <= furthest(rows[:600], "replace-one") <= replaced
+    assert replaced <= functional.of_logistic(d, "replace-one", intercept=intercept).size
+
+
+def test_the_expanded_loss_of_the_paper():
+    assert functional.of_logistic(5, "add-remove", intercept=False).size / 8 == 5.625
+    assert functional.of_logistic(5, "replace-one", intercept=False).size / 8 == 6.125
+    ball = functional.of_logistic(5, "add-remove", intercept=False, radius=1).size
+    assert ball / 8 == pytest.approx(5 / 8 + math.sqrt(5) / 2)
+
+
+def on_labels(d, neighbours="add-remove", **options):
+    return functional.logistic_mechanism(UNIT * d, 1, neighbours, **options)
+
+
+def labelled(n=50, d=2):
+    return rng(5).uniform(-1, 1, (n, d)), rng(6).integers(0, 2, n)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_expanded_loss_is_read_exactly(intercept):
+    X, y = labelled()
+    exact = on_labels(2, intercept=intercept, steps=1).read((np.rint(X), y))
+    direct = sum(expanded(x, 2 * s - 1, intercept) for x, s in zip(np.rint(X), y, strict=True))
+    assert np.array_equal(exact, direct)
+    parts = on_labels(2).read([(X[:20], y[:20]), (X[20:], y[20:])])
+    assert np.array_equal(parts, on_labels(2).read((X, y)))
+
+
+def test_the_minimum_of_the_expanded_loss_is_twice_least_squares():
+    X, y = labelled()
+    release = functional.logistic_mechanism(UNIT * 2, 1000, "add-remove", steps=1 << 12)
+    fits = [functional.minimise(release((X, y), rng=rng(k))) for k in range(200)]
+    ones = np.column_stack([X, np.ones(len(y))])
+    best = 2 * np.linalg.lstsq(ones, 2 * y - 1, rcond=None)[0]
+    found = np.mean([[*fit.slopes, fit.intercept] for fit in fits], axis=0)
+    assert found == pytest.approx(best, abs=5e-3)
+
+
+@pytest.mark.parametrize("radius", [None, 0.7])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_the_expanded_release_follows_its_law(neighbours, intercept, radius):
+    release = on_labels(2, neighbours, intercept=intercept, radius=radius)
+    known = 5 if intercept and neighbours == "replace-one" else None  # the number of rows
+    for table in (labelled(), (np.zeros((0, 2)), [])):
+        exact = release.read(table)
+        drawn = np.array([release(table, rng=rng(k)).coefficients - exact for k in range(500)])
+        if known is not None:
+            assert not drawn[:, known].any()
+            drawn = np.delete(drawn, known, axis=1)
+        assert audit.law_test(drawn, release.law(1), discrete=True, rng=rng(1)).passes()
+        assert len({release(table, rng=rng(k)).sd for k in range(3)}) == 1
+    stated = functional.of_logistic(2, neighbours, intercept=intercept, radius=radius)
+    assert stated.size <= release.sensitivity.size <= stated.size + 2e-6
+    assert release(table, rng=noise.SYSTEM).quadratic.shape == (2 + intercept,) * 2
+
+
+@pytest.mark.parametrize("radius", [None, 0.7])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_no_person_costs_more_than_the_expanded_release_states(neighbours, intercept, radius):
+    release = on_labels(2, neighbours, intercept=intercept, radius=radius)
+    steps, law = release.sensitivity.size * 1000**2, release.law(1)
+    x = np.array(list(itertools.product((-9, -1, -0.5, 0, 0.5, 1, 9), repeat=2)), dtype=float)
+    alone = [release.read((row[None, :], [label])) for row in x for label in (0, 1)]
+    if neighbours == "add-remove":
+        moves = np.abs(alone)
+    else:
+        moves = np.abs(np.array(alone)[:, None] - alone).reshape(-1, len(alone[0]))
+    worst = moves[moves.sum(axis=1).argmax()]
+    worst = worst[worst > 0]  # what no pair moves may have no noise
+    gain = np.log(law(-1)) * len(worst) - np.log(law(-1 - worst)).sum()
+    assert 0.85 < gain <= 1 + 1e-9  # the statement is an upper bound for a replaced row in a ball
+    assert worst.sum() <= steps + 1e-3
+
+
+def test_the_error_of_the_expansion_can_be_undone_for_as_many_weights_as_kinds_of_rows():
+    X = np.repeat([-1.0, 1.0], [40, 60])[:, None]
+    y = np.repeat([1, 0, 1, 0], [5, 35, 24, 36])
+    release = functional.logistic_mechanism(UNIT, 10**4, "add-remove", steps=1 << 12)
+    fit = functional.minimise(release((X, y), rng=rng(1)))
+    kinds = np.array([[-1.0, 1], [1, 1]])
+    margins = 2 * np.arctanh(kinds @ [fit.slopes[0], fit.intercept] / 2)
+    assert margins == pytest.approx(np.log([5 / 35, 24 / 36]), abs=1e-2)
+
+
+def test_labels_are_read_by_a_public_rule():
+    release = on_labels(1)
+    for odd in HOSTILE:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            drawn = release.read(([[odd]], [odd]))
+        assert np.all(np.abs(drawn) <= 4 * 1000**2)
+    assert np.array_equal(release.read(([[0.5]], [np.nan])), release.read(([[0.5]], [0])))
+    assert not release.read((np.zeros((0, 1)), [])).any()
+
+
+@pytest.mark.parametrize(
+    "named, call",
+    [
+        ("d must", lambda: functional.of_logistic(0, "add-remove", intercept=True)),
+        ("neighbours", lambda: functional.of_logistic(1, "bounded", intercept=True)),
+        ("intercept", lambda: functional.of_logistic(1, "add-remove", intercept=1)),
+        ("radius", lambda: functional.of_logistic(1, "add-remove", intercept=True, radius=0)),
+        ("columns must", lambda: functional.logistic_mechanism([], 1, "add-remove")),
+        ("epsilon", lambda: functional.logistic_mechanism(UNIT, 0, "add-remove")),
+        ("steps", lambda: on_labels(1, steps=0)),
+        ("neighbours", lambda: on_labels(1, "both")),
+        ("y must", lambda: on_labels(1).read((SIX[0], SIX[0]))),
+    ],
+)
+def test_refusals_of_the_expanded_loss(named, call):
     with pytest.raises(ValueError, match=named):
         call()
