@@ -49,7 +49,7 @@ from dputils.accounting.ledger import Ledger
 from dputils.accounting.mechanism import Mechanism
 
 _CELLS = 1 << 12
-_LEAVES = 1 << 16
+LEAVES = 1 << 16
 _PERSONS = 1 << 30
 _STEP = Fraction(1, 64)
 
@@ -179,7 +179,7 @@ def mechanism(
         Friedman and Schuster 2010, Algorithm 2 (DiffPID3), here with half of the noise (point 2),
         permute-and-flip, and no counts of inner nodes.
     """
-    sizes, classes, depth = _form(sizes, classes, depth)
+    sizes, classes, depth = form(sizes, classes, depth)
     checks.one_of("score", score, SCORES)
     checks.within("most", checks.integer("most", most, low=1), 1, _PERSONS)
     moves = 1 if checks.neighbours(neighbours) == "add-remove" else 2
@@ -196,7 +196,7 @@ def mechanism(
         costs=(Pure(epsilon),),
         neighbours=neighbours,
         unit=unit,
-        read=partial(_read, sizes=(*sizes, classes)),
+        read=partial(read, sizes=(*sizes, classes)),
         draw=partial(_draw, sizes, classes, depth, whole, choose, count, score, int(most), grid),
         exact=True,
     )
@@ -215,15 +215,15 @@ def exact(columns, labels, sizes, classes, depth, *, score="errors"):
     Tree
         Scores less than 1e-6 apart count as equal; of equal ones the first attribute is taken.
     """
-    sizes, classes, depth = _form(sizes, classes, depth)
+    sizes, classes, depth = form(sizes, classes, depth)
     checks.one_of("score", score, SCORES)
-    codes = _read((columns, labels), (*sizes, classes))
+    codes = read((columns, labels), (*sizes, classes))
 
     def choose(level, counts, open_ones):
-        scores = _all_scores(counts, score, open_ones, None, _PERSONS)
+        scores = all_scores(counts, score, open_ones)
         return np.argmax(scores > scores.max(axis=1, keepdims=True) - 1e-6, axis=1)
 
-    return _grown(codes, sizes, classes, depth, choose, lambda leaves: leaves, 0)
+    return grown(codes, sizes, classes, depth, choose, lambda leaves: leaves, 0)
 
 
 def _draw(sizes, classes, depth, epsilon, choose, count, score, most, grid, codes, *, rng):
@@ -233,17 +233,17 @@ def _draw(sizes, classes, depth, epsilon, choose, count, score, most, grid, code
     )
 
     def chosen(level, counts, open_ones):
-        scores = _all_scores(counts, score, open_ones, grid, most)
+        scores = all_scores(counts, score, open_ones, grid, most)
         return ledger.release(f"choices of level {level}", choose, scores, rng=rng)
 
     def counted(leaves):
         return ledger.release("leaves", count, leaves, rng=rng)
 
     scale = 1 / count.costs[0].epsilon
-    return _grown(codes, sizes, classes, depth, chosen, counted, scale)
+    return grown(codes, sizes, classes, depth, chosen, counted, scale)
 
 
-def _grown(codes, sizes, classes, depth, choose, count, scale):
+def grown(codes, sizes, classes, depth, choose, count, scale):
     """Grow a tree: `choose` gets the counts of all nodes of a level, `count` those of the leaves.
 
     Each attribute is counted in one pass over the persons, for all nodes of a level at once.
@@ -258,15 +258,22 @@ def _grown(codes, sizes, classes, depth, choose, count, scale):
         ]
         shaped = [n.reshape(nodes, -1, classes) for n in counts]
         at = choose(level, shaped, open_ones)
-        splits.append(open_ones[np.arange(nodes), at])
-        children = np.asarray(sizes)[splits[-1]]
-        rest = np.arange(open_ones.shape[1]) != at[:, None]
-        open_ones = np.repeat(open_ones[rest].reshape(nodes, -1), children, axis=0)
-        node = _children(codes, node, splits[-1], children)
+        split, children, open_ones = asked(open_ones, at, sizes)
+        splits.append(split)
+        node = _children(codes, node, split, children)
         nodes = int(children.sum())
     leaves = np.bincount(node * classes + codes[-1], minlength=nodes * classes)
     released = count(leaves.reshape(nodes, classes))
     return Tree(tuple(sizes), tuple(splits), released, scale)
+
+
+def asked(open_ones, at, sizes):
+    """Return the attribute and the number of children of each node, and what the children ask."""
+    nodes = len(open_ones)
+    split = open_ones[np.arange(nodes), at]
+    children = np.asarray(sizes)[split]
+    rest = np.arange(open_ones.shape[1]) != at[:, None]
+    return split, children, np.repeat(open_ones[rest].reshape(nodes, -1), children, axis=0)
 
 
 def _children(codes, node, split, children):
@@ -275,7 +282,7 @@ def _children(codes, node, split, children):
     return first[node] + codes[split[node], np.arange(node.size)]
 
 
-def _all_scores(counts, score, open_ones, grid, most):
+def all_scores(counts, score, open_ones, grid=None, most=_PERSONS):
     """Return the scores of the open attributes of all nodes, on the grid if there is one."""
     scores = np.stack([split_score(np.minimum(n, most), score) for n in counts], axis=1)
     scores = np.take_along_axis(scores, open_ones, axis=1)
@@ -293,10 +300,14 @@ def leaf(tree, columns):
     tree : Tree
     columns : as `mechanism` takes them
     """
-    codes = _codes(_listed(columns), tree.sizes)
+    return leaf_of(read_columns(columns, tree.sizes), tree.splits, tree.sizes)
+
+
+def leaf_of(codes, splits, sizes):
+    """Return the leaf of each row of codes of shape (attributes, rows), by the questions alone."""
     node = np.zeros(codes.shape[1], dtype=np.int64)
-    for split in tree.splits:
-        node = _children(codes, node, split, np.asarray(tree.sizes)[split])
+    for split in splits:
+        node = _children(codes, node, split, np.asarray(sizes)[split])
     return node
 
 
@@ -356,7 +367,7 @@ def _starts(tree, split):
 # ------------------------------------------------------------------------------------------ reading
 
 
-def _form(sizes, classes, depth):
+def form(sizes, classes, depth):
     """Return the public form of a tree, checked."""
     sizes = tuple(checks.integer("sizes", size, low=1) for size in sizes)
     if not 1 <= len(sizes) <= 63:
@@ -365,7 +376,7 @@ def _form(sizes, classes, depth):
     if sum(sizes) * classes > _CELLS:
         raise ValueError(f"sizes must add up to at most 2**12/classes, got {sum(sizes)}")
     depth = checks.integer("depth", depth, low=0)
-    if depth > len(sizes) or math.prod(sorted(sizes)[len(sizes) - depth :]) > _LEAVES:
+    if depth > len(sizes) or math.prod(sorted(sizes)[len(sizes) - depth :]) > LEAVES:
         raise ValueError(
             f"depth must be at most the number of attributes, {len(sizes)}, and give at most 2**16 "
             f"leaves, got {depth}"
@@ -373,11 +384,16 @@ def _form(sizes, classes, depth):
     return sizes, classes, depth
 
 
-def _read(value, sizes):
+def read(value, sizes):
     """Return codes of shape (d + 1, n), the class last; refuse a public type or shape only."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise ValueError(f"value must be a pair (columns, labels), got {type(value).__name__}")
     return _codes([*_listed(value[0]), value[1]], sizes)
+
+
+def read_columns(columns, sizes):
+    """Return codes of shape (d, n) of columns without a class, read as `mechanism` reads them."""
+    return _codes(_listed(columns), sizes)
 
 
 def _listed(columns):

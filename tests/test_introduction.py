@@ -26,6 +26,7 @@ REASONS = {
     "accounting.partition.Part": "what `partition[name]` returns",
     "accounting.rounding.nearest": "what its neighbours round from, tested alone",
     "functional.Fit": "what `minimise` returns",
+    "from_counts.Tables": "what `bayes_mechanism` releases, and `bayes_predict` reads",
     "trees.Tree": "what a private tree is, and what `predict` reads",
     "regression.Fit": "what the mechanisms draw",
     "regression.adassp_mechanism": "for the chapter after sums of products",

@@ -126,7 +126,7 @@ def test_a_choice_is_private_for_counts_beyond_most(score, classes, most):
     worst, attained = 0, 0.0
     for pair in moved_pairs(classes, most, rng(1)):
         found = [
-            trees._all_scores(
+            trees.all_scores(
                 [n.sum(1)[None], n.sum(0)[None]], score, np.array([[0, 1]]), step, most
             )
             for n in pair
@@ -147,7 +147,7 @@ def test_the_grid_by_hand():
     made, step = trees._moved("gini", 2, 1000, "person")
     assert step == Fraction(1, 64) and made.size == math.ceil(64 * Fraction(2000, 1001)) + 2
     counts = [np.array([[[2, 1], [0, 0]]])]  # 3 - 5/3 = 85.33/64, rounded down with its sign
-    assert trees._all_scores(counts, "gini", np.array([[0]]), step, 1000).tolist() == [[-86]]
+    assert trees.all_scores(counts, "gini", np.array([[0]]), step, 1000).tolist() == [[-86]]
     assert trees._moved("errors", 3, 1, "person")[1] is None
 
 
