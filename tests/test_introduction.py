@@ -25,6 +25,8 @@ REASONS = {
     "accounting.losses.on_grid": "a step of `numerical_epsilon`, tested alone",
     "accounting.partition.Part": "what `partition[name]` returns",
     "accounting.rounding.nearest": "what its neighbours round from, tested alone",
+    "rescaling.Published": "what `mechanism` draws",
+    "rescaling.end_mechanisms": "the two releases of a column, tested alone",
     "functional.Fit": "what `minimise` returns",
     "from_counts.Tables": "what `bayes_mechanism` releases, and `bayes_predict` reads",
     "trees.Tree": "what a private tree is, and what `predict` reads",

@@ -15,7 +15,7 @@ ORDER = (
     " gaps selection quantiles local_sensitivity stability sparse_vector"
     " ratios means composites graphs histograms thresholds unlisted shrinkage partitions boundaries"
     " contributions clustering methods metrics workloads mwem policies locations synthetic"
-    " functional regression preprocessing trees from_counts gradient objectives local"
+    " functional regression preprocessing rescaling trees from_counts gradient objectives local"
     " law_tests misses audit attacks"
     " book book.parameters book.statement book.chapter book.plots book.sources book.data book.made"
     " book.kernels book.run book.grid book.finished book.engine book.sweep run sweep"
