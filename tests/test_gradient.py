@@ -392,3 +392,29 @@ def test_a_rule_refuses(argument, field, wrong):
 def test_public_arguments_are_refused(argument, call):
     with pytest.raises(ValueError, match=argument):
         call()
+
+
+def test_the_noise_of_the_end_follows_the_first_order_covariance():
+    """The Error section of `mechanism`: S_(t + 1) = A S_t A' + (eta sigma C/size)^2 I."""
+    values = np.random.default_rng(5)
+    X = values.uniform(-1, 1, (300, 2))
+    rule = gradient.Rule("logistic", [-1, -1], [1, 1], (0, 1), 5, 0.5, 2.0, 300)
+    table = X, (X[:, 0] > values.uniform(-1, 1, 300)).astype(float)
+    records = gradient.scaled(rule, table)
+
+    def slope(theta):
+        return gradient.gradients(rule, theta, *records).sum(axis=0) * 0.5 / 2**20 / 300
+
+    theta, covariance = np.zeros(3), np.zeros((3, 3))
+    for _ in range(rule.steps):
+        columns = [(slope(theta + h) - slope(theta)) / 1e-3 for h in 1e-3 * np.eye(3)]
+        carried = np.eye(3) - 2.0 * np.array(columns).T
+        covariance = carried @ covariance @ carried.T + (2.0 * 0.5 / 300) ** 2 * np.eye(3)
+        theta = theta - 2.0 * slope(theta)
+    run, rng = gradient.mechanism(rule, 2, "add-remove"), np.random.default_rng(6)
+    ends = [gradient.iterates(rule, run(table, rng=rng))[-1] for _ in range(400)]
+    squares = ((np.array(ends) - theta) ** 2).sum(axis=1) / (4 * np.trace(covariance))
+    # Six standard errors of the mean: a false alarm is rarer than one in 10^8.
+    assert abs(squares.mean() - 1) < 6 * squares.std() / 20
+    without_pull = 5 * 3 * (2.0 * 0.5 / 300) ** 2
+    assert np.trace(covariance) < 0.9 * without_pull
