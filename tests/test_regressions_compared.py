@@ -161,6 +161,23 @@ def test_the_cost_of_mixing_is_that_of_simulated_losses(epsilon):
     assert abs(found - mean) < 6 * error
 
 
+def test_the_cost_of_mixing_is_that_of_mixed_rows():
+    """A row that attains the bound, in matrices of mixed rows; hardly any Gaussian noise beside."""
+    k, gamma, epsilon = 10, 4.0, 0.5
+    joined = np.array([[gamma, 0.0], [0.0, 9.0]])
+    without = joined - np.diag([1.0, 0.0])
+    shape = (20_000, k * compared.ROUNDS, 2)
+    mixed = np.random.default_rng(3).normal(size=shape) @ np.linalg.cholesky(joined).T
+
+    def log_law(covariance):
+        inner = np.einsum("nki,ij,nkj->n", mixed, np.linalg.inv(covariance), mixed)
+        return -inner / 2 - shape[1] / 2 * math.log(np.linalg.det(covariance))
+
+    above = np.maximum(-np.expm1(epsilon - log_law(joined) + log_law(without)), 0)
+    found = compared.mixing_delta(epsilon, gamma, k, 1e-3)
+    assert abs(found - above.mean()) < 6 * above.std() / math.sqrt(len(above))
+
+
 def test_without_sketches_the_cost_of_mixing_is_that_of_gaussian_noise():
     for epsilon, mu in ((0.5, 0.2), (1.0, 0.3), (3.0, 1.0)):
         found = compared.mixing_delta(epsilon, 1e9, 20, mu)
