@@ -88,14 +88,7 @@ def into(table, ranges):
         If a type or a shape, which are public, does not fit.
     """
     _checked(ranges)
-    X, y = private.answer("X", table[0]), private.column("y", table[1])
-    d = len(ranges.columns)
-    if X.shape == (0,):
-        X = X.reshape(0, d)
-    if X.ndim != 2 or X.shape[1] != d:
-        raise ValueError(f"X must have shape (n, {d}), got {X.ndim} axes of {X.shape[1:]} columns")
-    if len(X) != len(y):
-        raise ValueError("y must have one response for each row of X, got another number of them")
+    X, y = private.table(table[0], table[1], len(ranges.columns))
     rows = _mapped(private.floats(X), np.array(ranges.columns).T)
     return np.insert(rows, 0, 1.0, axis=1), _mapped(private.floats(y), ranges.response)
 

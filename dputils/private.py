@@ -188,6 +188,38 @@ def answer(name, value, kinds=NUMBERS):
     return _records(leaves, kinds).reshape(shape)
 
 
+def table(X, y, columns):
+    """Return a table's rows and responses as arrays, in their own types.
+
+    Parameters
+    ----------
+    X : array of shape (n, columns), data frame or lists
+        Private; an empty list is a table without rows.
+    y : array, column or list of length n
+        Private.
+    columns : int
+
+    Returns
+    -------
+    tuple
+        X and y.
+
+    Raises
+    ------
+    ValueError
+        If a type or a shape, which are public, does not fit.
+    """
+    X, y = answer("X", X), column("y", y)
+    if X.shape == (0,):
+        X = X.reshape(0, columns)
+    if X.ndim != 2 or X.shape[1] != columns:
+        got = f"{X.ndim} axes of {X.shape[1:]} columns"
+        raise ValueError(f"X must have shape (n, {columns}), got {got}")
+    if len(X) != len(y):
+        raise ValueError("y must have one response for each row of X, got another number of them")
+    return X, y
+
+
 def exact(value):
     """Return one private record as an int, a float or a `Fraction`; NaN if it is missing."""
     if type(value) is float:

@@ -149,24 +149,13 @@ def _in_steps(table, bounds):
     width = -(-(d + 1) // 4) * 4  # of records (x, y, 0, ...): products are faster with fours
     total = np.zeros((width, width), np.int64)
     for X, y in [table] if isinstance(table, tuple) else table:
-        X, y = _record_arrays(X, y, d)
+        X, y = private.table(X, y, d)
         rows = max(1024, _PIECE // d)
         space = np.zeros((min(rows, len(X)), width))
         for start in range(0, len(X), rows):
             records = _whole(X[start : start + rows], y[start : start + rows], bounds, space)
             total += (records.T @ records).astype(np.int64)  # below 2^53: no rounding
     return total[:d, :d], total[:d, d]
-
-
-def _record_arrays(X, y, d):
-    X, y = private.answer("X", X), private.column("y", y)
-    if X.shape == (0,):
-        X = X.reshape(0, d)
-    if X.ndim != 2 or X.shape[1] != d:
-        raise ValueError(f"X must have shape (n, {d}), got {X.ndim} axes of {X.shape[1:]} columns")
-    if len(X) != len(y):
-        raise ValueError("y must have one response for each row of X, got another number of them")
-    return X, y
 
 
 def _whole(X, y, bounds, space):

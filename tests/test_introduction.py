@@ -81,6 +81,7 @@ REASONS = {
     "misses.Misses": "what `would_miss` returns",
     "misses.law_distance": "the distance behind `would_miss`, tested alone",
     "private.answer": "the reading of `reals` and `integers`, tested alone",
+    "private.table": "the reading of rows with their responses, for regressions",
     "randomized_response.cdf": "one of the names that each mechanism has",
     "randomized_response.logpmf": "one of the names that each mechanism has",
     "laplace.tail": "one of the names that each mechanism has",
