@@ -416,13 +416,13 @@ def rate_bounds(hits, n, confidence=1 - ALPHA):
 # --------------------------------------------------------------------------------- forms that raise
 
 
-def assert_law(samples, law, *, weaker=None, discrete=False, rng=None, alpha=ALPHA):
+def assert_law(samples, law, *, weaker=None, disclosed=None, discrete=False, rng=None, alpha=ALPHA):
     """Test samples against a law: print what would have passed, or raise `AuditFailed`.
 
     Parameters
     ----------
     samples, law, discrete, rng : as for `law_test`
-    weaker : as for `misses.would_miss`
+    weaker, disclosed : as for `misses.would_miss`
     alpha : float, the probability of a false alarm
 
     Returns
@@ -437,7 +437,14 @@ def assert_law(samples, law, *, weaker=None, discrete=False, rng=None, alpha=ALP
     if callable(law) and not discrete:
         zero = float(law_tests.zero_mass(_columns(np.asarray(samples, dtype=float)), law).max())
     missed = misses.would_miss(
-        n, law, k=k, weaker=weaker, discrete=discrete, zero=zero, alpha=alpha
+        n,
+        law,
+        k=k,
+        weaker=weaker,
+        disclosed=disclosed,
+        discrete=discrete,
+        zero=zero,
+        alpha=alpha,
     )
     print(f"The draws fit the stated law. {missed}")
     return replace(test, missed=missed)

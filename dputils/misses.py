@@ -40,7 +40,9 @@ def reach(tests, alpha, beta):
     return math.sqrt(math.log(4 * tests / alpha) / 2) + math.sqrt(math.log(2 / beta) / 2)
 
 
-def would_miss(n, law, *, k=1, weaker=None, discrete=False, zero=None, alpha=ALPHA, beta=ALPHA):
+def would_miss(
+    n, law, *, k=1, weaker=None, disclosed=None, discrete=False, zero=None, alpha=ALPHA, beta=ALPHA
+):
     """What a law test may not notice: a larger budget, or an exact disclosure.
 
     Two laws at distance d* = sqrt(ln(12 k^2/alpha)/(2 n)) + sqrt(ln(2/beta)/(2 n)) or less may
@@ -51,6 +53,9 @@ def would_miss(n, law, *, k=1, weaker=None, discrete=False, zero=None, alpha=ALP
     n, k : int, the draws and the coordinates of each
     law : the claimed law, as for `law_test`
     weaker : function or None, c -> the mechanism's own law at c times its budget, for c >= 1
+    disclosed : for a finite law: the law of the samples if each release is a disclosure, or None.
+        By default that is one outcome, the same in all releases; state it where the truth differs
+        between releases and the samples hold it.
     discrete : bool, as for `law_test`
     zero : float or None
         The law's own probability of an output equal to the truth; by default that of the law,
@@ -64,7 +69,8 @@ def would_miss(n, law, *, k=1, weaker=None, discrete=False, zero=None, alpha=ALP
         `weaker`, inf if no c is caught). `disclosure`: the largest probability with which the
         truth itself may come out unnoticed: the smaller of d*/max(F(0-), 1 - F(0)) and what the
         count of zeros lets pass, 1 - beta^(1/n) if one is enough; for a finite law, where the
-        truth may be any outcome, the first at the worst of them.
+        truth may be any outcome, the first at the worst of them, or d* over the distance of the
+        law `disclosed`.
     """
     checks.integer("n", n, low=1)
     nearest = reach(3 * checks.integer("k", k, low=1) ** 2, alpha, beta) / math.sqrt(n)
@@ -73,6 +79,8 @@ def would_miss(n, law, *, k=1, weaker=None, discrete=False, zero=None, alpha=ALP
         zero = _own_zero(law, discrete) if zero is None else zero
         seen = _zeros_missed(n, zero, alpha / (2 * law_tests.KINDS * k), beta)
         shares = (nearest / max(1e-300, _step(law, discrete)), seen)
+    elif disclosed is not None:  # a mixture's distance is its share of the whole one's
+        shares = (nearest / max(1e-300, law_distance(law, disclosed)),)
     else:
         masses = law_tests.finite_law("law", law)[1]
         upto = np.cumsum(masses)

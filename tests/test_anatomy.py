@@ -246,9 +246,21 @@ def test_kinds_are_excused_from_what_they_cannot_have():
         nb.metadata.dputils["kind"] = name
         assert anatomy.problems(PATH, nb) == []
     nb.metadata.dputils["kind"] = "template"
-    assert len(anatomy.problems(PATH, nb)) == 1  # a template ends with its results
+    found = anatomy.problems(PATH, nb)
+    assert len(found) == 2 and "no '# no seed: '" in found[0]  # a template cannot be seeded
+    first(nb, "seed: int").source = "# no seed: why\nepsilon: float = 1.0  # budget"
+    assert len(anatomy.problems(PATH, nb)) == 1  # it ends with its results
     nb.metadata.dputils["kind"] = "chapter"
     assert len(anatomy.problems(PATH, nb)) > 5
+
+
+def test_the_form_that_a_template_has_to_fill_in_may_be_longer_than_other_cells():
+    nb = chapter()
+    lines = [f"p{i}: str = 'x'  # text, any text" for i in range(22)]
+    cell_of(nb, "parameters").source = "\n".join(["# no seed: why", *lines])
+    assert any("has 23 lines" in said for said in anatomy.problems(PATH, nb))
+    nb.metadata.dputils["kind"] = "template"
+    assert not any("lines" in said for said in anatomy.problems(PATH, nb))
 
 
 def test_a_line_of_the_allowed_width_passes_and_a_longer_one_in_no_kind_of_notebook():

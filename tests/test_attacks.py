@@ -142,3 +142,28 @@ def test_refusals(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_first_uniforms_are_those_of_numpy_bit_by_bit():
+    seeds = np.concatenate(
+        [[0, 1, 2**31, 2**32 - 1], np.random.default_rng(1).integers(2**32, size=300)]
+    )
+    own = attacks.first_uniforms(seeds)
+    assert np.array_equal(own, [np.random.RandomState(int(s)).random_sample() for s in seeds])
+
+
+def test_first_uniforms_keep_their_order_over_blocks_and_take_none():
+    seeds = np.arange(3 * 2**14 + 5)
+    own = attacks.first_uniforms(seeds)
+    for s in (0, 2**14 - 1, 2**14, 3 * 2**14 + 4):
+        assert own[s] == np.random.RandomState(s).random_sample()
+    assert attacks.first_uniforms(seeds[:0]).shape == (0,)
+    assert seeds[-1] == 3 * 2**14 + 4  # what was given is left alone
+
+
+@pytest.mark.parametrize(
+    "seeds", [np.array([0.5]), np.array([[1]]), np.array([-1]), np.array([2**32]), 7]
+)
+def test_first_uniforms_refuse_what_is_no_list_of_seeds(seeds):
+    with pytest.raises(ValueError, match=r"seeds must"):
+        attacks.first_uniforms(seeds)

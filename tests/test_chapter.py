@@ -413,3 +413,20 @@ def test_reading_a_record_refuses(opened, shown, tmp_path):
     (tmp_path / "a.ipynb").write_text("not JSON")
     with pytest.raises(ValueError, match="a.ipynb is not a notebook"):
         chapter.read_record(tmp_path / "a.ipynb")
+
+
+def test_a_title_is_plain():
+    assert chapter.plain_title("# 50 $d_{\\mathcal X}$-privacy\n\nText.") == "50 d_X-privacy"
+    assert chapter.plain_title("# The `index` of *all*") == "The index of all"
+
+
+def test_a_cell_is_parsed_without_the_lines_of_ipython():
+    tree = chapter.parsed("%matplotlib inline\n!ls\nx = 7 % 3")
+    assert len(tree.body) == 1 and tree.body[0].lineno == 3
+
+
+def test_a_folded_table_holds_what_it_is_given():
+    html = chapter.folded("<b>two</b>: 2", ("a", "b"), [("1", "2"), iter(("3", "4"))])
+    assert html.startswith("<details><summary><b>two</b>: 2</summary>")
+    assert re.findall(r"<t[hd] [^>]*>([^<]*)</t[hd]>", html) == ["a", "b", "1", "2", "3", "4"]
+    assert html.count("<tr>") == html.count("</tr>") == 3

@@ -2,12 +2,10 @@
 
 How a chapter writes its checks: `sources.check("id", ...)` or `sources.not_checkable("id", ...)`,
 the id (or a list of ids) typed out, as a plain statement of a code cell. No loop, condition,
-function or comprehension around the call and no other name for it: a reader and this file can
-then see from the source alone which claims a chapter checks.
+function or comprehension around the call and no other name for it: a reader and `errata.checked`
+can then see from the source alone which claims a chapter checks.
 """
 
-import ast
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from dputils.book import sources
+from dputils.book import errata, sources
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("[0-9][0-9]-*.ipynb"))
 CLAIMS = {record.id: record for record in sources.claims().itertuples(index=False)}
@@ -23,49 +21,8 @@ CLAIMS = {record.id: record for record in sources.claims().itertuples(index=Fals
 
 def checked_ids(nb):
     """Return the ids a notebook checks, an entry a call and id; refuse forbidden calls."""
-    found = []
-    for cell in nb.cells:
-        if cell.cell_type == "code":
-            found += cell_ids(re.sub(r"(?m)^\s*[%!].*$", "", cell.source))
-    return found
-
-
-def cell_ids(source):
-    tree, calls = ast.parse(source), []
-    plain = {id(node.value) for node in tree.body if isinstance(node, ast.Expr)}
-    callers = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if renames(node):
-            raise ValueError(
-                f"line {node.lineno}: call the checks as sources.check and sources.not_checkable"
-            )
-        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(
-            ("sources.check", "sources.not_checkable")
-        ):
-            if id(callers.get(id(node))) not in plain:
-                raise ValueError(f"line {node.lineno}: a check is a plain statement of its cell")
-            calls.append(callers[id(node)])
-    return [
-        one for call in sorted(calls, key=lambda call: call.lineno) for one in literal_ids(call)
-    ]
-
-
-def renames(node):
-    """Return whether a node imports the checks under another name."""
-    if isinstance(node, ast.ImportFrom) and node.module == "dputils.book.sources":
-        return True
-    names = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
-    return any("sources" in one.name and one.asname for one in names)
-
-
-def literal_ids(call):
-    try:
-        value = ast.literal_eval(call.args[0])
-    except (ValueError, IndexError):
-        raise ValueError(
-            f"line {call.lineno}: the id of a check is typed out as a string"
-        ) from None
-    return [value] if isinstance(value, str) else list(value)
+    code = [cell.source for cell in nb.cells if cell.cell_type == "code"]
+    return [id for source in code for id in errata.checked(source)]
 
 
 def faults(nb, stem, claims=CLAIMS):
@@ -123,7 +80,7 @@ def test_the_finder_reads_code_cells():
             "call the checks as sources.check",
         ),
         (
-            "from dputils.book import sources as s\ns.check('a', holds=True, because='x')",
+            "from dputils.book import errata, sources as s\ns.check('a', holds=True, because='x')",
             "call the checks as sources.check",
         ),
         ("import dputils.book.sources as s", "call the checks as sources.check"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import nbformat
 
+from dputils.book import index
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = {  # files whose functions are the named steps of one proof, each tested alone
     "inversion": "the steps of the proof in its docstring",
@@ -27,6 +29,11 @@ REASONS = {
     "accounting.rounding.nearest": "what its neighbours round from, tested alone",
     "rescaling.Published": "what `mechanism` draws",
     "rescaling.end_mechanisms": "the two releases of a column, tested alone",
+    "own_parts.Part": "one measurement of a plan, which `own_release.check` takes",
+    "own_parts.Release": "what `Plan.releases` holds",
+    "own_parts.Scale": "what `scale` returns",
+    "own_release.Plan": "what `plan` returns",
+    "own_release.check": "the cross-check of `plan`, for measurements made by hand",
     "functional.Fit": "what `minimise` returns",
     "from_counts.Tables": "what `bayes_mechanism` releases, and `bayes_predict` reads",
     "trees.Tree": "what a private tree is, and what `predict` reads",
@@ -35,6 +42,7 @@ REASONS = {
     "regression.Sums": "what `sums` returns",
     "workloads.Queries": "what the makers of workloads return",
     "attacks.LowerBound": "what `epsilon_lower_bound` returns",
+    "lower_bounds.ScoreEvent": "what `score_event` returns",
     "attacks.ratio_bound": "the bound of one event, tested alone",
     "audit.AuditFailed": "what an audit raises; a reader catches it",
     "audit.LawTest": "what `law_test` returns",
@@ -46,6 +54,26 @@ REASONS = {
     "book.parameters.Parameter": "what `read_parameters` lists",
     "book.parameters.parse_parameters": "for an author's draft that is no file yet",
     "book.parameters.shown": "how a value is shown in refusals, tested alone",
+    "book.errata.Decision": "what `decisions` holds",
+    "book.errata.checked": "for the test that each claim is checked once, in its chapter",
+    "book.index.Entry": "what `entries` lists",
+    "book.index.files": "for the test that each name has a user",
+    "book.index.homes": "for the test that each name has a user",
+    "book.index.public": "for the test that each name has a user",
+    "book.index.used": "for the test that each name has a user",
+    "book.index.users": "for the test that each name has a user",
+    "book.bibliography.Use": "what `works` holds for a chapter",
+    "book.bibliography.Work": "what `works` lists",
+    "book.bibliography.marked": "how a line becomes HTML, tested alone",
+    "book.bibliography.plain": "under which titles are one work, for the tests too",
+    "book.bibliography.read": "how a line of references is read, tested alone",
+    "book.bibliography.unread": "for the test that each line can be read",
+    "book.needs.Chapter": "what `chapters` lists",
+    "book.needs.chapters": "what the map is made of, for the tests too",
+    "book.needs.grid": "where the map puts its boxes, tested alone",
+    "book.needs.needed": "how a chapter says what it needs, tested alone",
+    "book.needs.reduced": "needs without those that follow from others, tested alone",
+    "book.needs.ways": "how the arrows of the map run, tested alone",
     "book.engine.Lost": "what a sweep raises when its scheduler is gone",
     "book.engine.attempt": "what a worker runs, by this name",
     "book.engine.check": "refuses workers, tested alone",
@@ -77,6 +105,7 @@ REASONS = {
     "gaussian.variance": "one of the names that each mechanism has",
     "geometric.sum_release": "`sum_mechanism` without a ledger",
     "law_tests.Finding": "what each comparison returns",
+    "local.Protocol": "what `direct` and its like return",
     "metrics.Metric": "what `attributes` and its like return",
     "misses.Misses": "what `would_miss` returns",
     "misses.law_distance": "the distance behind `would_miss`, tested alone",
@@ -91,106 +120,30 @@ REASONS = {
 }
 
 
-def modules():
-    """Return `{dotted name below dputils: syntax tree}` of its files."""
-    files = sorted((ROOT / "dputils").rglob("*.py"))
-    return {
-        ".".join(path.relative_to(ROOT / "dputils").with_suffix("").parts): ast.parse(
-            path.read_text(encoding="utf-8")
-        )
-        for path in files
-    }
-
-
-def public(trees):
-    """Return `module.name` of each function and class that carries no underscore; `main` is run."""
-    return {
-        f"{module}.{node.name}"
-        for module, tree in trees.items()
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and not node.name.startswith("_")
-        and node.name != "main"
-    }
-
-
-def shown_by_packages(trees):
-    """Return `{package.name: module.name}` of what a package shows of its modules."""
-    shown = {}
-    for module, tree in trees.items():
-        package, _, last = module.rpartition(".")
-        if last == "__init__":
-            for name, home in imports(tree).items():
-                shown[f"{package}.{name}"] = home
-    return shown
-
-
-def imports(tree):
-    """Return `{name: dotted name below dputils}` of what a tree imports from dputils."""
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dputils":
-            base = node.module.removeprefix("dputils").lstrip(".")
-            for alias in node.names:
-                found[alias.asname or alias.name] = f"{base}.{alias.name}".lstrip(".")
-    return found
-
-
-def used(tree):
-    """Return what a tree uses of dputils, as dotted names."""
-    known, names = imports(tree), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in known:
-            names.add(known[node.id])
-        if isinstance(node, ast.Attribute):
-            names.add(_dotted(node, known))
-    return names
-
-
-def _dotted(node, known):
-    """The dotted name of an attribute of something imported; empty for anything else."""
-    if isinstance(node, ast.Name):
-        return known.get(node.id, "")
-    if not isinstance(node, ast.Attribute):
-        return ""
-    value = _dotted(node.value, known)
-    return f"{value}.{node.attr}" if value else ""
-
-
-def used_by_files(trees):
-    """Return what files of dputils use of each other's names."""
-    return {
-        name
-        for module, tree in trees.items()
-        for name in used(tree)
-        if not name.startswith(f"{module}.")
-    }
-
-
 def used_by_the_book():
     """Return what the code cells of the notebooks use."""
     names = set()
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
         code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-        names |= used(ast.parse(code))
+        names |= index.used(ast.parse(code))
     return names
 
 
 def without_a_user(trees, cells):
     """Return the public names that nobody uses."""
-    homes = shown_by_packages(trees)
-    names = {homes.get(name, name) for name in used_by_files(trees) | cells}
-    lonely = public(trees) - names - REASONS.keys()
+    homes = index.homes(trees)
+    names = {homes.get(name, name) for name in index.users(trees).keys() | cells}
+    lonely = index.public(trees).keys() - names - REASONS.keys()
     return sorted(name for name in lonely if name.rpartition(".")[0] not in ROOMS)
 
 
 def test_each_public_name_has_a_user():
-    assert not without_a_user(modules(), used_by_the_book())
+    assert not without_a_user(index.files(), used_by_the_book())
 
 
 def test_reasons_are_given_for_names_that_exist():
-    assert not REASONS.keys() - public(modules())
+    assert not REASONS.keys() - index.public(index.files())
 
 
 def test_a_name_without_a_user_is_found():
@@ -200,7 +153,7 @@ def test_a_name_without_a_user_is_found():
         "accounting.__init__": ast.parse("from dputils.accounting.ledger import Ledger"),
         "accounting.ledger": ast.parse("class Ledger: pass\nclass Unseen: pass"),
     }
-    cells = used(
+    cells = index.used(
         ast.parse("from dputils import accounting, laplace as l\naccounting.Ledger(); l.release()")
     )
     assert without_a_user(trees, cells) == ["accounting.ledger.Unseen", "noise.lost"]
@@ -208,4 +161,4 @@ def test_a_name_without_a_user_is_found():
 
 def test_a_name_in_a_text_or_a_string_is_no_use():
     tree = ast.parse("from dputils import noise\n'noise.lost'\nlost = 1")
-    assert used(tree) == set()
+    assert index.used(tree) == set()

@@ -124,6 +124,30 @@ def test_finite_laws():
     assert misses.law_distance({1: 0.5, 2: 0.5}, {2: 0.5, 1: 0.5}) == 0
 
 
+def test_a_finite_law_of_truth_and_answer_states_what_a_disclosure_is():
+    """Even bits told truthfully with probability p: a disclosure moves 1 - p of the mass."""
+    p = 0.8
+    law = {(0, 0): p / 2, (1, 1): p / 2, (0, 1): (1 - p) / 2, (1, 0): (1 - p) / 2}
+    plain = misses.would_miss(N, law)
+    assert plain.disclosure == pytest.approx(NEAREST / (p / 2))
+    found = misses.would_miss(N, law, disclosed={(0, 0): 0.5, (1, 1): 0.5})
+    assert found.disclosure == pytest.approx(NEAREST / (1 - p))
+    assert misses.would_miss(N, law, disclosed=law).disclosure == 1
+    source = rng(3)
+
+    def mixed(share):
+        truth = source.integers(2, size=N)
+        told = np.where(source.random(N) < p, truth, 1 - truth)
+        told = np.where(source.random(N) < share, truth, told)
+        return list(zip(truth.tolist(), told.tolist()))
+
+    assert not audit.law_test(mixed(found.disclosure), law, rng=source).passes()
+    test = audit.assert_law(
+        mixed(found.disclosure / 10), law, disclosed={(0, 0): 0.5, (1, 1): 0.5}, rng=source
+    )
+    assert test.missed == found
+
+
 def test_laws_far_from_zero_and_at_any_scale():
     for scale in (1e-9, 1.0, 1e9):
         laws = [lambda x, m=5 * scale, b=b: laplace.cdf(x - m, b) for b in (scale, scale / 2)]

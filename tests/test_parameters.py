@@ -67,6 +67,8 @@ def test_papermill_reads_the_same_declaration():
             "dataset: str = 'a'  # table",
             "dataset needs a comment that says what it is and ends like 'one of a, b'",
         ),
+        ("path: str = 'a'  # any text", "ends like 'one of a, b' or 'any text'"),
+        ("share: float = 1.0  # share, any text", "and ends like 'range (0, 20]'"),
         ("detail: bool = True", "detail needs a comment that says what it is"),
         ("epsilon: float = 21.0  # budget, range (0, 20]", "epsilon must be in (0, 20], got 21.0"),
         ("epsilon: float = 'x'  # budget, range (0, 20]", "epsilon must be a number, got 'x'"),
@@ -80,6 +82,16 @@ def test_parse_refuses(line, message):
     assert message in str(refusal.value)
     with pytest.raises(ValueError, match="every chapter declares 'seed: int'"):
         parameters.parse_parameters(SOURCE.replace("seed:", "seeds:"))
+
+
+def test_a_string_of_any_text_is_a_parameter_and_a_cell_may_say_why_it_has_no_seed():
+    source = "# no seed: the noise is opendp's\npath: str = 'a.csv'  # a table, any text"
+    (path,) = parameters.parse_parameters(source)
+    assert (path.text, path.range, path.choices) == ("a table", "a string", ())
+    assert path.admits("any; text: 1, 2") and parameters.problems([path], {"path": ""}) == []
+    assert parameters.problems([path], {"path": 3}) == ["path must be a string, got 3"]
+    with pytest.raises(ValueError, match="every chapter declares 'seed: int'"):
+        parameters.parse_parameters(source.replace("# no seed: ", "# no seed "))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ plots.explore(draw, "A bar of height 1 and width 0.5.", height=("height & more",
               width=("width", 0.5, 1.0, 0.5, 0.5), shade=("shade", 0.0, 1.0, 0.5, 0.5),
               frames={"height": [1, 2, 3], "width": [1.0, 0.5]})"""
 
+LINKS = '<a href="02-more-toys.ipynb#cell-id=c-01234567">there</a> <a href="x.ipynb">elsewhere</a>'
+
 ONE = [
     r"""# 01 Toys
 
@@ -63,13 +65,15 @@ Theorem 1.1 of Balle and Wang is not [ours](#theorem-1-1), [exercise 1](#Exercis
     "## Exercises\n\n### Exercise 1: none",
     ("## Appendix: more of it\n\nWords under a fold.", ("appendix",)),
     ("z = 3", ("appendix",)),
+    (LINKS, ()),
     "## References\n\n- Wang. Theorem 1.1, chapter 02.",
 ]
 TWO = [
     "# 02 More toys\n\nSee equation [(1.2)](01-toys.ipynb#equation-1-2) and "
     "[Theorem 1.1](01-toys.ipynb#theorem-1-1).\n\n"
     "> **Privacy statement**\n>\n> | | |\n> |---|---|\n> | Delta | $0$ |\n\n"
-    "Back to [the first](01-toys.ipynb#Exercises)."
+    "Back to [the first](01-toys.ipynb#Exercises).",
+    ("shown = 4", ()),
 ]
 
 
@@ -87,6 +91,10 @@ def write(path, cells):
     for cell in made:
         if cell.source.startswith("print"):
             cell.outputs = [v4.new_output("stream", text=cell.source[7:-2] + "\n")]
+        elif cell.source == LINKS:
+            cell.outputs = [v4.new_output("display_data", data={"text/html": LINKS})]
+        elif cell.source == "shown = 4":
+            cell.id = "c-01234567"
         elif cell.source == EXPLORER:
             widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
             cell.outputs = [v4.new_output("display_data", data={**widget, **PICTURE})]
@@ -152,6 +160,12 @@ def test_equations_and_theorems_can_be_linked_also_across_chapters(toy):
         f"{one}#theorem-1-1"
     ]
     assert f"{one}#exercises" in toy.two.links
+
+
+def test_stored_outputs_link_to_cells_of_other_pages(toy):
+    assert "cell-id=c-01234567" in toy.two.ids
+    assert '<a href="02-more-toys.html#cell-id=c-01234567">there</a>' in toy.one.article
+    assert '<a href="x.ipynb">' in toy.one.article
 
 
 def test_nothing_becomes_a_link_that_the_author_has_not_linked(toy):

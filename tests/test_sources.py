@@ -7,25 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dputils.book import sources
+from dputils.book import errata, sources
 
 RECORDS = list(sources.claims().itertuples(index=False))
-WHOLE = {"000-4.4-a", "000-4.4-b"}  # two claims of the thesis, not two halves of one
 HOLDS, WRONG, IMPRECISE, UNCHECKED = "000-T2.2", "000-T2.4-avg", "001-lapf", "000-T2.5"
-
-
-def base(id):
-    """Return the id a claim had before it was split into -a, -b, -c."""
-    ids = {record.id for record in RECORDS}
-    half = re.fullmatch(r"(.+)-[abc]", id)
-    return half[1] if half and id not in WHOLE and {half[1] + "-a", half[1] + "-b"} <= ids else id
 
 
 # The list
 
 
 def test_all_claims_of_the_five_documents_are_listed():
-    found = Counter(one[:3] for one in {base(record.id) for record in RECORDS})
+    found = Counter(one[:3] for one in {errata.undivided(record.id) for record in RECORDS})
     assert found == {"000": 143, "001": 39, "002": 53, "003": 84, "004": 28}
     assert len(RECORDS) == 363
 

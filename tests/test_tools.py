@@ -338,3 +338,10 @@ def test_the_longest_comes_first(tmp_path, monkeypatch):
     for stem, taken in (("b", 9.0), ("d", 3.0)):
         times.remember(stem, "stored", taken)
     assert [path.stem for path in book.longest_first(paths)] == ["c", "a", "b", "d"]
+
+
+def test_what_shows_the_other_notebooks_is_executed_after_them():
+    paths = [Path(f"{stem}.ipynb") for stem in (book.READERS[0], "03-a", book.READERS[1], "01-b")]
+    first, last = book.readers_last(paths)
+    assert [path.stem for path in first] == ["03-a", "01-b"]
+    assert [path.stem for path in last] == list(book.READERS[:2])

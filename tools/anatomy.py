@@ -22,6 +22,8 @@ BESIDE = {
     "template": r"release-template\.ipynb",
 }  # what has no number, by kind
 BYTES, ALT = 1_000_000, 20
+SEED = (r"seed: int = \d", "seed: int")  # how a cell of parameters says it, and in a refusal
+NO_SEED = (r"# no seed: \S", "# no seed: ")
 SPENT = "What was spent"  # the section of the results record
 TAGS = {
     "parameters",
@@ -122,7 +124,8 @@ def within_limits(path, nb):
 
 def _cell_within(nb, i, cell):
     lines = stored.lines_of(cell)
-    most = LIMITS.folded if stored.is_folded(cell) else LIMITS.visible
+    form = stored.about(nb).get("kind") == "template" and "parameters" in stored.tags(cell)
+    most = LIMITS.folded if stored.is_folded(cell) or form else LIMITS.visible  # a form to fill in
     if lines > most:
         yield f"{place(nb, i)} has {lines} lines, at most {most} are allowed"
     widest = max(map(len, cell.source.splitlines()), default=0)
@@ -180,14 +183,19 @@ def checkable(path, nb):
 
 
 def opened(path, nb):
-    """Cell 2 or 3 is tagged `parameters`, with a seed; the next code cell calls `chapter.open`."""
+    """Cell 2 or 3 is tagged `parameters`, with a seed; the next code cell calls `chapter.open`.
+
+    What a template draws cannot be seeded: it says so instead.
+    """
     found = tagged(nb, "parameters")
     if len(found) != 1 or found[0] not in (1, 2):
         cells = [i + 1 for i in found]
         yield f"exactly one code cell, the second or third, is tagged parameters; found: {cells}"
         return
-    if not re.search(r"(?m)^seed: int = \d", nb.cells[found[0]].source):
-        yield "the parameters cell declares no 'seed: int'"
+    template = stored.about(nb).get("kind") == "template"
+    wanted, line = NO_SEED if template else SEED
+    if not re.search(rf"(?m)^{wanted}", nb.cells[found[0]].source):
+        yield f"the parameters cell declares no {line!r}"
     following = next((cell.source for i, cell in code_cells(nb) if i > found[0]), "")
     if "chapter.open(" not in following:
         yield "the code cell after the parameters does not call chapter.open(...)"

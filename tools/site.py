@@ -20,16 +20,10 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from dputils.book import needs
 from tools import frames, gallery, setup
 
-PARTS = (
-    ("", range(0, 1)),
-    ("I Foundations", range(1, 20)),
-    ("II Statistics", range(20, 50)),
-    ("III Linear queries and places", range(50, 70)),
-    ("IV Learning", range(70, 85)),
-    ("V Trust", range(85, 99)),
-)
+PARTS = (("", range(0, 1)), *needs.PARTS)  # the first page stands before them
 BESIDE = (
     "data/README.md",
     "LICENSE",

@@ -3,10 +3,11 @@ changed for it.
 
 Equations with a `\\tag{3.1}` and paragraphs that open with **Theorem 3.1** become targets of links:
 `#equation-3-1`, `#theorem-3-1`, in the same notebook or behind the name of another one, as the
-author wrote them. Headings have the anchors that JupyterLab gives them. Solutions, appendices and
-the notes on the sources are folded, as their tags say, and figures get the sentence that is stored
-beside them as their alternative text. The picture of an explorer gets sliders over the frames that
-were laid into `_static/frames`; `site.js` moves them.
+author wrote them. Headings and code cells have the anchors that JupyterLab gives them, and links
+to notebooks in stored outputs lead to their pages. Solutions, appendices and the notes on the
+sources are folded, as their tags say, and figures get the sentence that is stored beside them as
+their alternative text. The picture of an explorer gets sliders over the frames that were laid into
+`_static/frames`; `site.js` moves them.
 """
 
 import json
@@ -24,6 +25,9 @@ from tools import stored
 STATEMENTS = "theorem|lemma|proposition|corollary|definition|claim|example|algorithm"
 STILL = "In JupyterLab, sliders change this picture; here it is as they start."
 STATED = re.compile(rf"({STATEMENTS}) (\d{{1,2}}\.\d{{1,2}})\b", re.IGNORECASE)
+NOTEBOOK = re.compile(
+    r'href="((?:\d\d|reference|release)-[a-z0-9-]+)\.ipynb(#[^"]*)?"'
+)  # beside this one
 TAG = re.compile(r"\\tag\{(\d{1,2}\.\d{1,2})\}")
 
 
@@ -93,6 +97,9 @@ def mark(app, doctree):
             )
         if cell["nb_element"] == "mime_bundle":
             _describe(cell)
+            _link_pages(cell)
+        if cell["nb_element"] == "cell_code":
+            _anchor(cell, Path(app.srcdir) / f"{app.env.docname}.ipynb")
         if "tag_explorer" in cell["classes"]:
             _add_sliders(cell, Path(app.srcdir), app.env.docname)
     _fold_sections(doctree, Path(app.srcdir) / f"{app.env.docname}.ipynb")
@@ -147,6 +154,19 @@ def _describe(bundle):
     if found := re.fullmatch(r"\[figure: (.*)\]", text, re.DOTALL):
         for image in bundle.findall(nodes.image):
             image["alt"] = found[1]
+
+
+def _link_pages(bundle):
+    """Lead links of a stored output from notebooks to the pages made of them."""
+    for html in bundle.findall(nodes.raw):
+        text = NOTEBOOK.sub(r'href="\1.html\2"', html.astext())
+        html.clear()
+        html += nodes.Text(text)
+
+
+def _anchor(cell, path):
+    """Give a code cell the anchor by which JupyterLab finds it: `#cell-id=c-0123abcd`."""
+    cell["ids"].append(f"cell-id={stored.read(path).cells[cell['cell_index']].id}")
 
 
 def _fold_sections(doctree, path):

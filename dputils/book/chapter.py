@@ -6,6 +6,7 @@ A chapter calls `chapter.open(name, globals())` after its cell tagged `parameter
 `chapter.results`.
 """
 
+import ast
 import hashlib
 import html
 import math
@@ -19,7 +20,7 @@ import numpy as np
 
 from dputils import checks
 from dputils.book import statement as statements
-from dputils.book.parameters import converted, declared, problems, tagged
+from dputils.book.parameters import SEEDED, converted, declared, problems, tagged
 
 BOOK = Path(__file__).resolve().parents[2] / "notebooks"
 RECORD = "application/vnd.dputils.record+json"
@@ -33,9 +34,9 @@ _current = {}  # name and parameters of the chapter that is open in this kernel
 def open(name, namespace):
     """Check the parameters of chapter `name` in `namespace`, the notebook's `globals()`.
 
-    The declaration is the last executed cell that declares `seed: int`. Where executed cells are
-    not kept (nbval, plain scripts) it is read from the file `name`.ipynb in the current folder or
-    in the book.
+    The declaration is the last executed cell that declares `seed: int` or says `# no seed:`. Where
+    executed cells are not kept (nbval, plain scripts) it is read from the file `name`.ipynb in the
+    current folder or in the book.
 
     Raises
     ------
@@ -249,7 +250,7 @@ def read_record(notebook):
 def _source(name, namespace):
     """Return the source of the cell that declares the parameters."""
     for cell in reversed(namespace.get("In", ())):
-        if re.search(r"^seed\s*:\s*int\b", cell, re.MULTILINE):
+        if SEEDED.search(cell):
             return cell
     for path in (Path.cwd() / f"{name}.ipynb", BOOK / f"{name}.ipynb"):
         if path.is_file():
@@ -391,3 +392,41 @@ def _leaves(name, value):
     return [
         leaf for key, item in items for leaf in _leaves(f"{name}.{key}" if name else str(key), item)
     ]
+
+
+# ---- what pages that show other notebooks need ---------------------------------------------------
+
+
+def plain_title(source):
+    """Return the title in the source of a notebook's first cell, without the marks of Markdown."""
+    title = source.partition("\n")[0].removeprefix("# ")
+    return re.sub(r"\\mathcal\s*|[$`*{}]", "", title)
+
+
+def parsed(source):
+    """Return the syntax tree of a code cell, without the lines that only IPython reads."""
+    return ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", source))
+
+
+def folded(summary, heads, rows):
+    """Return the HTML of a table that opens when its summary is clicked.
+
+    Parameters
+    ----------
+    summary : str
+    heads : sequence of str
+        The names of the columns.
+    rows : iterable of iterables of str
+        The cells of each row. As the summary, they are HTML.
+    """
+    head = _row("th", heads)
+    body = "\n".join(_row("td", row) for row in rows)
+    return (
+        f"<details><summary>{summary}</summary>\n<table><thead>{head}</thead>\n"
+        f"<tbody>\n{body}\n</tbody></table></details>"
+    )
+
+
+def _row(tag, cells):
+    left = f'<{tag} style="text-align: left; vertical-align: top">'
+    return f"<tr>{''.join(f'{left}{cell}</{tag}>' for cell in cells)}</tr>"

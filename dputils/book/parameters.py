@@ -4,9 +4,11 @@
     dataset: str = "randhie"  # embedded table, one of randhie, anes96
     seed: int = 1  # seed of all random streams, range [0, 4294967295]
     detail: bool = False  # whether to draw the fine grid too
+    path: str = "data/anes96.csv"  # a table of the reader's own, any text
 
 The comment says what the parameter is, with its unit, and ends with the allowed values. These are
 written nowhere else: `chapter.open`, `dputils.run` and `dputils.sweep` read them from this cell.
+A notebook whose noise cannot be seeded has a line `# no seed: why` in place of `seed: int`.
 """
 
 import ast
@@ -32,6 +34,8 @@ LONGEST = 60  # characters of a value that a message repeats
 _RANGE = re.compile(
     r"(?P<text>.*\S),? range (?P<left>[\[(])(?P<low>[^\s,]+), ?(?P<high>[^\s,]+)(?P<right>[\])])"
 )
+_FREE = re.compile(r"(?P<text>.*\S), any text")
+SEEDED = re.compile(r"^(?:seed\s*:\s*int\b|# no seed: \S)", re.MULTILINE)  # in such a cell alone
 _CHOICES = re.compile(r"(?P<text>.*\S),? one of (?P<choices>.+)")
 _FORM = (
     "must have the form 'name: type = literal  # text, range [low, high]', one line, "
@@ -129,7 +133,8 @@ def declared(source):
     names = [p.name for p in parameters]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"parameters cell: {twice[0]} is declared twice")
-    if not any(p.name == "seed" and p.type == "int" for p in parameters):
+    seeded = any(p.name == "seed" and p.type == "int" for p in parameters)
+    if not seeded and not any(comment.startswith("no seed: ") for comment in comments.values()):
         raise ValueError("parameters cell: every chapter declares 'seed: int'")
     return parameters
 
@@ -269,7 +274,8 @@ def _domain(name, kind, comment):
     if kind == "bool":
         found, ending = {"text": comment} if comment else None, ""
     elif kind == "str":
-        found, ending = _choices(kind, comment), " and ends like 'one of a, b'"
+        found = _choices(kind, comment) or _free(comment)
+        ending = " and ends like 'one of a, b' or 'any text'"
     else:
         found = _choices(kind, comment) or _interval(comment)
         ending = " and ends like 'range (0, 20]' or 'one of 1, 2, 5'"
@@ -288,6 +294,12 @@ def _choices(kind, comment):
     except ValueError:  # a choice that is not a number
         return None
     return {"text": match["text"].rstrip(","), "choices": choices}
+
+
+def _free(comment):
+    """Return the fields of a comment `text, any text`, or None where it is another one."""
+    match = _FREE.fullmatch(comment)
+    return {"text": match["text"]} if match else None
 
 
 def _interval(comment):
