@@ -57,7 +57,8 @@ def write(folder, names, *sources):
 
 def texts(path, parent=None):
     """Execute a notebook and return what its cells print."""
-    text, problem = book.execute(path, parent)
+    with kernels.use(None):
+        text, problem = book.execute(path, parent)
     assert problem is None, problem
     return [
         "".join(output.text for output in cell.outputs)
@@ -183,3 +184,15 @@ def test_forked_kernels_die_with_a_client_that_is_killed(tmp_path):
     work.process.wait()
     gone, left = psutil.wait_procs(work.family, timeout=3)
     assert alive(left) == []
+
+
+def test_no_kernel_waits_for_a_port_that_another_may_take(parent, tmp_path):
+    ask = """import os
+from ipykernel.kernelapp import IPKernelApp
+print(IPKernelApp.instance().transport, IPKernelApp.instance().ip, os.getppid())"""
+    (path,) = write(tmp_path, ["01-asks"], ask)
+    for one, starter in ((None, os.getpid()), (parent, parent.process.pid)):
+        with kernels.use(one), kernels.use(None):  # the outer block stays in force
+            transport, place, started_by = texts(path)[0].split()
+        assert (transport, int(started_by)) == ("ipc", starter)
+        assert not os.path.exists(os.path.dirname(place))

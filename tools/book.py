@@ -1,9 +1,10 @@
 """Execute the notebooks in place: `python -m tools.book [NAME ...]`, called by `make book`.
 
-Two at a time, the longest first, one line each. A NAME is a file, a stem or the beginning of one
-(`03`). A notebook that fails is left as it was, the others go on, and the exit status is 1.
-`--check` writes nothing and fails when a fresh run differs. Ctrl-C or a TERM stops at once: no
-kernel is left, and a notebook is whole, as it was or as it is new.
+Two at a time, the longest first, one line each; last those that show what the others hold. A NAME
+is a file, a stem or the beginning of one (`03`). A notebook that fails is left as it was, the
+others go on, and the exit status is 1. `--check` writes nothing and fails when a fresh run differs.
+Ctrl-C or a TERM stops at once: no kernel is left, and a notebook is whole, as it was or as it is
+new.
 """
 
 import argparse
@@ -15,13 +16,19 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dputils.book import kernels
 from tools import setup, times
 
+READERS = (
+    "93-errata-of-the-sources",
+    "reference-bibliography",
+    "reference-index",
+    "reference-map",
+)  # show what the other notebooks hold, so they are executed when those are stored
 COVER = "00-start-here"  # its first figure stands in the README
 CELL_TIMEOUT = 300  # a cell that takes longer hangs
 WORTH_FORKING = 3  # notebooks; the imports of one or two are done sooner by themselves
@@ -145,22 +152,33 @@ def execute_all(paths, check, jobs):
     """Run notebooks, some at a time, with a line for each; return the names of those that changed
     and that failed.
     """
-    changed, failed, pool = [], [], ThreadPoolExecutor(jobs)
+    changed, failed, done, pool = [], [], count(1), ThreadPoolExecutor(jobs)
     with (
-        kernels.forked() if len(paths) >= WORTH_FORKING else nullcontext() as parent,
+        kernels.forked() if len(paths) >= WORTH_FORKING else kernels.use(None) as parent,
         TemporaryDirectory() as folder,
     ):
-        running = [pool.submit(run, path, check, parent, folder) for path in paths]
-        try:
-            for done, job in enumerate(as_completed(running), 1):
-                path, different, problem, took = job.result()
-                state = f"FAILED: {problem}" if problem else "changed" if different else "unchanged"
-                print(f"[{done:2}/{len(paths)}] {path.stem:32} {took:5.1f} s  {state}", flush=True)
-                changed += [path.stem] * different
-                failed += [path.stem] * bool(problem)
-        except KeyboardInterrupt:
-            abandon(pool, running, parent, folder)
+        for group in readers_last(paths):
+            running = [pool.submit(run, path, check, parent, folder) for path in group]
+            try:
+                for job in as_completed(running):
+                    path, different, problem, took = job.result()
+                    state = "changed" if different else "unchanged"
+                    state = f"FAILED: {problem}" if problem else state
+                    place = f"[{next(done):2}/{len(paths)}]"
+                    print(f"{place} {path.stem:32} {took:5.1f} s  {state}", flush=True)
+                    changed += [path.stem] * different
+                    failed += [path.stem] * bool(problem)
+            except KeyboardInterrupt:
+                abandon(pool, running, parent, folder)
     return changed, failed
+
+
+def readers_last(paths):
+    """Return two groups of paths in their order: the others, and those that read the others."""
+    return (
+        [path for path in paths if path.stem not in READERS],
+        [path for path in paths if path.stem in READERS],
+    )
 
 
 def abandon(pool, running, parent, folder):

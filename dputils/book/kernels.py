@@ -196,33 +196,36 @@ def forked():
 
 @contextmanager
 def use(parent):
-    """Fork every kernel that this process starts within the block from a parent that is there; do
-    nothing for None.
+    """Fork every kernel that this process starts within the block from a parent that is there.
+
+    For None they start in the ordinary way, or as an outer block says. All talk through files where
+    the platform has such sockets.
     """
-    if parent is None:
-        yield
-        return
     from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
     factory = KernelProvisionerFactory.instance()
     before = factory.default_provisioner_name
-    factory.provisioners[NAME] = Entry(parent)
+    if parent is None and (before == NAME or os.name != "posix"):
+        yield
+        return
+    known = factory.provisioners
+    factory.provisioners = {**known, NAME: Entry(parent)}
     factory.default_provisioner_name = NAME
     try:
         yield
     finally:
         factory.default_provisioner_name = before
-        del factory.provisioners[NAME]
+        factory.provisioners = known
 
 
 @dataclass(frozen=True)
 class Entry:
     """What jupyter_client loads a provisioner from: an entry point that no package has declared."""
 
-    parent: Parent
+    parent: Parent | None
 
     def load(self):
-        """Return a provisioner that starts kernels by this parent."""
+        """Return a provisioner that starts kernels by this parent, if there is one."""
         from jupyter_client.provisioning import LocalProvisioner
 
         parent = self.parent
@@ -268,7 +271,8 @@ class Entry:
 def serves(parent, command, environment):
     """Return whether a kernel of this command and environment can be forked from the parent."""
     return (
-        command[:1] == [sys.executable]
+        parent is not None
+        and command[:1] == [sys.executable]
         and command[1:3] == ["-m", "ipykernel_launcher"]
         and settings(environment) == parent.settings
         and parent.process.poll() is None

@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from dputils import checks
-from dputils.book import chapter
+from dputils.book import chapter, kernels
 from dputils.book.parameters import (
     converted,
     problems,
@@ -323,7 +323,7 @@ def _papermill(path, values, timeout, progress):
 
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what matters is raised
     try:
-        with environment():
+        with environment(), kernels.use(None):
             notebook = papermill.execute_notebook(
                 read_notebook(path),
                 None,
