@@ -579,6 +579,12 @@ def test_assert_epsilon_prints_what_is_attained_against_what_is_stated(capsys):
         audit.AuditFailed, match="^At epsilon 0.5 the laws need delta 0.3378; 0.3 is stated.$"
     ):
         audit.assert_epsilon(*laws, 0.5, delta=0.3)
+    capsys.readouterr()
+    assert audit.assert_epsilon(*laws, 1.2, delta=1e-6) == 0
+    assert (
+        capsys.readouterr().out
+        == "At epsilon 1.2 the laws need delta below 1e-15; 1e-06 is stated.\n"
+    )
     assert issubclass(audit.AuditFailed, AssertionError)
 
 
