@@ -116,6 +116,8 @@ def plan(
         Whether to release the number of rows.
     counts, histogram, mean, quantile, regression : str
         Columns with their categories, edges, nothing, ranks in (0, 1), regressors; empty for none.
+        Double quotation marks stand around what holds a comma, a semicolon or a colon, also in
+        `nobody` and `bounds`.
     epsilon : float
         Of all releases together.
     shares : str
@@ -182,7 +184,7 @@ def plan(
     facts = {
         "path": name,
         "person": person,
-        "nobody": tuple(_parts(nobody)),
+        "nobody": tuple(_parts(_closed("nobody", nobody))),
         "rows_per_person": rows_per_person,
         "neighbours": neighbours,
         "missing": missing,
@@ -442,14 +444,17 @@ def _in_contrib(source):
 
 
 def _items(name, text):
-    """Return `column: a, b; other: c` as pairs of a column and a list of texts."""
+    """Return `column: a, b; other: c` as pairs of a column and a list of texts.
+
+    Marks between double quotation marks are letters: `"Emergency, Trauma"` is one text.
+    """
     found = []
-    for item in filter(None, map(str.strip, text.split(";"))):
-        column, _, rest = item.partition(":")
-        column = column.strip()
+    for item in filter(None, map(str.strip, _split(_closed(name, text), ";"))):
+        column, *rest = _split(item, ":", 1)
+        column = _bare(column)
         if not column:
             raise ValueError(f"{name} must have the form 'column: a, b; column: c', got {text!r}")
-        found.append((column, _parts(rest)))
+        found.append((column, _parts(rest[0] if rest else "")))
     if twice := {column for column, _ in found if [c for c, _ in found].count(column) > 1}:
         raise ValueError(f"{name} must name each column once, got {sorted(twice)[0]!r} twice")
     return found
@@ -457,7 +462,27 @@ def _items(name, text):
 
 def _parts(text):
     """Return what stands between commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [_bare(part) for part in _split(text, ",") if part.strip()]
+
+
+def _closed(name, text):
+    """Return a text whose double quotation marks come in pairs."""
+    if text.count('"') % 2:
+        raise ValueError(f"{name} must close each quotation mark, got {text!r}")
+    return text
+
+
+def _split(text, mark, most=0):
+    """Return the pieces of a text between those marks that an even number of quotation marks
+    follows.
+    """
+    return re.split(mark + r'(?=(?:[^"]*"[^"]*")*[^"]*$)', text, maxsplit=most)
+
+
+def _bare(text):
+    """Return a text without the blanks and then the double quotation marks around it."""
+    text = text.strip()
+    return text[1:-1] if re.fullmatch('"[^"]*"', text) else text
 
 
 def _numbers(name, column, texts, least):
@@ -478,7 +503,7 @@ def _decimal(name, text):
     except ValueError:
         hint = ""
         if ":" in text:
-            hint = "; a name that holds a colon cannot be used: rename the column in the file"
+            hint = "; put double quotation marks around a name that holds a colon"
         elif len(re.findall(r"\d+", text)) > 2:
             hint = "; a date is not a number: add a column of years or months to the file"
         raise ValueError(
@@ -539,13 +564,15 @@ def _asked(made, whose, count, counts, histogram, mean, quantile, regression):
         if not names or len(set(names)) < len(names):
             raise ValueError(
                 f"counts of {column!r} must be different categories after a colon, got "
-                f"{', '.join(names) or 'none'}; after a semicolon comes the next column, so one "
-                "with a semicolon cannot be named"
+                f"{', '.join(names) or 'none'}; after a semicolon comes the next column, so put "
+                "double quotation marks around one with a semicolon"
             )
-        if any(name[0] in "'\"" or name == own_parts.OTHER for name in names):
+        if any(
+            not name or name[0] == "'" or '"' in name or name == own_parts.OTHER for name in names
+        ):
             raise ValueError(
-                f"counts of {column!r} must be categories without quotation marks around them, "
-                f"and not {own_parts.OTHER}, got {names}; one with a comma cannot be named"
+                f"counts of {column!r} must be categories, and not {own_parts.OTHER}, got {names}; "
+                "double quotation marks stand around a whole category, single ones around none"
             )
         found.append((f"rows by {column}{whose}", partial(made.counts, column, names), (column,)))
     for column, texts in _items("histogram", histogram):

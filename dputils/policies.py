@@ -68,7 +68,7 @@ def project(latitude, longitude, centre):
 
     Privacy
         The map, not the ground, is what a policy on it speaks of. A distance on the map is never
-        shorter than that on the ground. So two places within T on the ground may be beyond T on
+        shorter than that on the ground, but for two millimetres of rounding. So two places within T on the ground may be beyond T on
         the map, and are then promised less. Whoever means the ground takes a radius larger by the
         stretch, t/sin t for the largest angle t (point 1 of the module).
 
@@ -80,7 +80,8 @@ def project(latitude, longitude, centre):
     Returns
     -------
     float array of shape (N, 2)
-        Kilometres east and north of the centre.
+        Kilometres east and north of the centre, rounded to a millimetre: the last bits of a sine
+        depend on the processor, and a unit that is named after the map must not.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def project(latitude, longitude, centre):
     across = np.hypot(east, north)
     angle = np.arctan2(across, up)
     stretch = np.divide(angle, across, out=np.ones_like(angle), where=across > 0)
-    return EARTH * np.column_stack([stretch * east, stretch * north])
+    return np.round(EARTH * np.column_stack([stretch * east, stretch * north]), 6)
 
 
 def hops(places, radius, start):

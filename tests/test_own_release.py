@@ -190,10 +190,17 @@ def test_a_plan_reads_the_header_alone(table):
         ({"bounds": ": 18, 95"}, "bounds must have the form"),
         ({"counts": "vote"}, "counts of 'vote' must be different categories"),
         ({"counts": "vote: 1, 1"}, "counts of 'vote' must be different categories"),
-        ({"counts": "vote: 'a', 'b'"}, "without quotation marks .* one with a comma cannot"),
+        ({"counts": "vote: 'a', 'b'"}, "double quotation marks stand around a whole category"),
+        ({"counts": 'vote: "a, b'}, "counts must close each quotation mark"),
+        ({"counts": 'vote: 5" pipe, 6" pipe'}, "around a whole category"),
+        ({"counts": 'vote: "", 1'}, "around a whole category"),
+        ({"nobody": '"a, b'}, "nobody must close each quotation mark"),
         ({"counts": "vote: (any other), 1"}, "and not .any other."),
-        ({"counts": "vote: 0, 1; day ward"}, "got none; after a semicolon comes the next column"),
-        ({"bounds": "age: total: 0, 9"}, "got 'total: 0'; a name that holds a colon cannot"),
+        (
+            {"counts": "vote: 0, 1; day ward"},
+            "got none; after a semicolon comes the next column, so put",
+        ),
+        ({"bounds": "age: total: 0, 9"}, "got 'total: 0'; put double quotation marks around"),
         ({"histogram": "age: 01.01.2025, 01.02.2025"}, "a date is not a number: add a column"),
         ({"mean": "income 1-24", "bounds": "income 1-24"}, "got nothing after a colon"),
         ({"shares": "1, 1"}, "the epsilon of number of rows, of rows by vote, of histogram of"),
@@ -857,6 +864,32 @@ def test_the_stored_page_is_a_plan_without_a_draw():
     record = chapter.read_record(NOTEBOOK)
     assert record["results"] == {"published": False, "answers": []}
     assert record["ledger"]["entries"] == []
+
+
+def test_quotation_marks_hold_a_name_together(tmp_path):
+    """Commas, semicolons and colons within them are letters, in a category and in a column."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        'ward,"age: years",who\n' + '"Emergency, Trauma",50,a\n' * 900 + "Eye; Ear,60,b\n" * 400
+    )
+    asked = (
+        ASKED
+        | NOTHING
+        | {
+            "bounds": '"age: years" : 0, 100',
+            "counts": 'ward: "Emergency, Trauma" , "Eye; Ear", Cardiology',
+            "mean": '"age: years"',
+            "epsilon": 2,
+            "nobody": 'NA, "not, known"',
+        }
+    )
+    plan = own_release.plan(path, **asked)
+    assert plan.facts["nobody"] == ("NA", "not, known")
+    ledger = accounting.Ledger(2, neighbours="add-remove", unit="person", plan=plan.lines)
+    answers = own_release.publish(plan, ledger, path)
+    released = {row["quantity"]: row["released"] for row in answers}
+    for name, number in (("Emergency, Trauma", 900), ("Eye; Ear", 400), ("Cardiology", 0)):
+        assert abs(released[name] - number) < 100
 
 
 def test_the_printed_commands_name_parameters_of_the_page():

@@ -70,6 +70,14 @@ def test_the_map_keeps_the_centre_and_never_shortens(centre, seed, most):
         assert (on_map[i] <= on_ground * angle.max() / np.sin(angle.max()) + 1e-3).all()
 
 
+def test_a_map_does_not_depend_on_the_last_bits_of_a_sine(monkeypatch):
+    lat, lon = np.linspace(25, 49, 400), np.linspace(-124, -67, 400)
+    flat, sine = policies.project(lat, lon, (40, -95)), np.sin
+    monkeypatch.setattr(policies.np, "sin", lambda x: sine(x) * (1 + 2.0**-52))
+    assert np.array_equal(policies.project(lat, lon, (40, -95)), flat)
+    assert np.array_equal(flat, np.round(flat, 6))
+
+
 def test_the_ground_by_vectors():
     source = rng(5)
     lat, lon = source.uniform(-90, 90, 50), source.uniform(-180, 180, 50)

@@ -247,7 +247,8 @@ def changed(levels, *where):
             "",
         ),  # what another processor may do: 200 pixels by one level
         (1, (slice(100, 103), slice(50, 117)), "201 pixels differ, by up to 1 of 255"),
-        (2, (100, 50), "1 pixels differ, by up to 2 of 255"),
+        (2, (100, slice(50, 60)), ""),
+        (3, (100, 50), "1 pixels differ, by up to 3 of 255"),
         (255, (100, slice(50, 53)), "3 pixels differ, by up to 255 of 255"),
         (1, (slice(None), slice(None)), "192000 pixels differ, by up to 1 of 255"),
     ],

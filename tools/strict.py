@@ -18,7 +18,8 @@ numpy's AVX2 kernels switched off (`NPY_DISABLE_CPU_FEATURES=X86_V3`), and with 
 (`OPENBLAS_CORETYPE=Nehalem`) and the C library (`GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA`) all
 as on a processor of 2010: 4 of the pictures differed, in 1 to 29 pixels, by one grey level of 255,
 and never by two. On a processor with AVX-512 a chapter of a later part differed in 64 pixels by one
-level. So a few hundred are let pass, and no more than one level.
+level, and with OpenBLAS and numpy held to AVX2 in 27, some of them by two. So a few hundred pixels
+are let pass, and no more than two levels.
 
 `--nbval-lax` switches all of it off. What the stored file alone can show is in `tools.anatomy`.
 """
@@ -33,7 +34,7 @@ import pytest
 
 from tools import anatomy, lock, times
 
-LEVELS, FEW = 1, 200  # of 255 grey levels, in so many pixels: see above
+LEVELS, FEW = 2, 200  # of 255 grey levels, in so many pixels: see above
 GRID, COARSE_RMS = (
     12,
     6.0,
