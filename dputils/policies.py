@@ -68,9 +68,10 @@ def project(latitude, longitude, centre):
 
     Privacy
         The map, not the ground, is what a policy on it speaks of. A distance on the map is never
-        shorter than that on the ground, but for two millimetres of rounding. So two places within T on the ground may be beyond T on
-        the map, and are then promised less. Whoever means the ground takes a radius larger by the
-        stretch, t/sin t for the largest angle t (point 1 of the module).
+        shorter than that on the ground, but for two millimetres of rounding. So two places within T
+        on the ground may be beyond T on the map, and are then promised less. Whoever means the
+        ground takes a radius larger by the stretch, t/sin t for the largest angle t (point 1 of the
+        module).
 
     Parameters
     ----------
