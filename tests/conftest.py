@@ -1,6 +1,9 @@
 """What all tests share: the same examples on every run, and the lax mode of `make test LAX=1`."""
 
+import secrets
 import shutil
+import socket
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -33,6 +36,17 @@ def warm(pytestconfig):
     no fork; it is in use only within `kernels.use(warm)`.
     """
     return tools.warm.parent(pytestconfig)
+
+
+@pytest.fixture
+def port():
+    """A port at which nothing listens, below those that systems give to whoever asks for any: one
+    of those could be taken again before a test's server has it.
+    """
+    while True:
+        number = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", number)):
+            return number
 
 
 @pytest.fixture(scope="module")

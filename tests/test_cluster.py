@@ -65,10 +65,7 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def cluster(tmp_path, port):
     cluster = Cluster(tmp_path, port)
     yield cluster
     cluster.kill()

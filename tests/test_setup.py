@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -340,9 +339,7 @@ def test_ci_tests_the_book_once():
     assert steps == ["make test"]
 
 
-def test_the_lab_starts_for_any_user_and_asks_nobody_for_news():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+def test_the_lab_starts_for_any_user_and_asks_nobody_for_news(port):
     command = [
         "make",
         "-s",
