@@ -54,8 +54,10 @@ def release(value, sensitivity, epsilon, *, rng):
     Parameters
     ----------
     value : int or integer array of any shape
-        Private: the exact answer, read by `private.integers`; floats are refused: their type is
-        public, rounding a decision apart.
+        Private: the exact answer, read by `private.integers`; arrays of floats are refused: their
+        type is public, rounding a decision apart. In a list, which has no dtype, a number between
+        integers is rounded down, each by itself: (0.5, 0.5) and (1, 1) are 1 apart, and 2 apart as
+        read. The sensitivity has to bound the distance of what is read.
     sensitivity : Sensitivity in the norm "absolute" or "l1", or its size
         A whole number, at least 1.
     epsilon : int, float or Fraction
