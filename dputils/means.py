@@ -156,8 +156,9 @@ def interval(noisy, equation, scales, lower, upper, beta, *, slack=(0.0, 0.0)):
     """Return an interval that holds the mean with probability at least 1 - beta, for any records.
 
     It holds all x at which w_1(x) f_1' - w_2(x) f_2' is no larger than its noise is with
-    probability 1 - beta. It speaks of the noise only: of the mean of this table, which has one
-    record or more, and so few that its shares do not wrap around (see `mechanism`).
+    probability 1 - beta, and where a bound is such an x, all that lie before it. It speaks of the
+    noise only: of the mean of this table, which has one record or more, and so few that its shares
+    do not wrap around (see `mechanism`).
 
     Privacy
         Computed from published numbers, so it costs nothing.

@@ -255,7 +255,7 @@ def test_coverage_of_coarse_geometric_noise_needs_the_slack():
 @pytest.mark.parametrize("beta", [0.001, 0.05, 0.3])
 @pytest.mark.parametrize("way", [0, 1, 2])
 def test_the_noise_bound_is_convex_in_the_mean(way, beta):
-    # the reason why exclusion begins once on each side of the estimate
+    # the reason why what is excluded is one piece on each side of the estimate
     equation, scales = WAYS[way]
 
     def bound(x):
