@@ -220,7 +220,9 @@ def release(value, sensitivity, rho, *, rng):
     Parameters
     ----------
     value : int or integer array of any shape
-        Private: the exact answer, read by `private.integers`.
+        Private: the exact answer, read by `private.integers`. In a list, which has no dtype, a
+        number between integers is rounded down, each by itself; the sensitivity has to bound the
+        distance of what is read.
     sensitivity : Sensitivity in the norm "absolute" or "l2", or its size
     rho : int, float or Fraction
         Positive, floats read as decimals. The sigma they ask for lies between 2^-50 and 2^50.
