@@ -4,6 +4,7 @@ import itertools
 import math
 import tracemalloc
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -407,6 +408,25 @@ def test_gram_is_symmetric_and_system_randomness_works_through_a_ledger():
     assert np.array_equal(fit.gram, fit.gram.T)
     assert fit.coefficients == pytest.approx(np.linalg.solve(fit.gram, fit.products))
     assert not ledger.budget or ledger.total("approximate", DELTA) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("form", [*regression.METHODS, "adassp"])
+def test_a_fit_shows_noisy_steps_and_public_numbers_and_nothing_else(form):
+    """Not even in the last digits; the noise and its sizes do not depend on the table."""
+    if form == "adassp":
+        mechanism = regression.adassp_mechanism(BOUNDS, "add-remove", 1.0, DELTA)
+    else:
+        mechanism = regression.ssp_mechanism(BOUNDS, "add-remove", 1.0, DELTA, method=form)
+    tables, n = (table(400), table(399), ([], [])), 100
+    fits = [mechanism(value, rng=np.random.default_rng(i)) for value in tables for i in range(n)]
+    assert len({(fit.noise, fit.product_noise) for fit in fits}) == 1
+    for fit in fits:
+        steps = 2**29 * np.vstack([2 * fit.gram, fit.products])  # B_x is 1, B_y is 2
+        assert np.array_equal(steps, np.rint(steps))
+        solve = partial(regression.ridge, penalty=fit.penalty)
+        if form == "spectral":
+            solve = partial(regression.spectral_filter, threshold=fit.noise * math.sqrt(6))
+        assert np.array_equal(solve(fit.gram, fit.products), fit.coefficients)
 
 
 def test_methods_are_post_processing_of_the_same_sums():
